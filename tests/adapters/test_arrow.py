@@ -320,3 +320,24 @@ def test_python_objects_of_polars_are_refused():
     assert from_arrow(frame.select("n"))[0] == {"n": 1}
     texts = polars.DataFrame({"c": polars.Series(["a"], dtype=polars.Categorical)})
     assert hr.open(texts)[0] == {"c": "a"}
+
+
+def test_what_is_no_table_yet_says_how_it_becomes_one(tmp_path):
+    import pyarrow.dataset
+    import pyarrow.parquet
+
+    path = tmp_path / "x.parquet"
+    pyarrow.parquet.write_table(pa.table({"x": [1]}), path)
+    held = pyarrow.dataset.dataset(path)
+    for given, hint in (
+        (held, r"to_table\(\)"),
+        (held.scanner(), r"to_table\(\)"),
+        (pyarrow.parquet.ParquetFile(path), r"read\(\)"),
+    ):
+        for read in (hr.open, from_arrow):
+            with pytest.raises(TypeError, match=hint):
+                read(given)
+    polars = pytest.importorskip("polars")
+    for read in (hr.open, from_arrow):
+        with pytest.raises(TypeError, match=r"frame.collect\(\)"):
+            read(polars.DataFrame({"x": [1]}).lazy())

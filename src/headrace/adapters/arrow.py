@@ -30,6 +30,7 @@ from headrace.formats.table.blocks import RowBlocks
 from headrace.formats.table.to_arrow import MOST_OFFSET
 from headrace.formats.table.to_arrow import to_arrow as column_to_arrow
 from headrace.formats.table.values import MISSING_HINT, BadValue
+from headrace.io.paths import reading_hint
 from headrace.sources.node import Node
 from headrace.sources.source import Source
 from headrace.sources.stacking import widen
@@ -139,10 +140,10 @@ def from_arrow(table: Any) -> Source:
     pa = arrow()
     if isinstance(table, pa.Table):
         return Source(ArrowNode(table))
-    if not isinstance(table, Mapping) and not any(hasattr(table, name) for name in GIVE_TABLES):
-        raise TypeError(
-            f"from_arrow takes a pyarrow.Table, a record batch, a frame or a dict of columns, got {_kind(table)}"
-        )
+    hint = reading_hint(table)
+    if hint or not (isinstance(table, Mapping) or any(hasattr(table, name) for name in GIVE_TABLES)):
+        expected = "from_arrow takes a pyarrow.Table, a record batch, a frame or a dict of columns"
+        raise TypeError(f"{expected}, got {_kind(table)}. {hint}".removesuffix(". "))
     _refuse_objects(table)
     try:
         return Source(ArrowNode(pa.table(table)))

@@ -44,6 +44,7 @@ __all__ = [
     "list_files_below",
     "natural_key",
     "path_list",
+    "reading_hint",
     "refuse_special_file",
     "shard_paths",
 ]
@@ -99,10 +100,22 @@ def _is_data(given: object) -> bool:
     )
 
 
+def reading_hint(given: object) -> str:
+    """How to read what is no table yet into one, as a hint; empty for anything else."""
+    library = type(given).__module__.partition(".")[0]
+    if library == "polars" and hasattr(given, "collect"):
+        return "Pass frame.collect(), which reads it into memory, or the paths of its files."
+    if library == "pyarrow" and hasattr(given, "to_table"):
+        return "Pass its to_table(), which reads it into memory, or the paths of its files."
+    if library == "pyarrow" and hasattr(given, "read_row_group"):
+        return "Pass the name of the file, or its read(), which reads it into memory."
+    return ""
+
+
 def _not_a_path(given: object, place: str) -> TypeError:
     library = type(given).__module__.partition(".")[0]
     if library in FRAMES:
-        hint = f"headrace.adapters.{FRAMES[library]}(...) makes a source of it."
+        hint = reading_hint(given) or f"headrace.adapters.{FRAMES[library]}(...) makes a source of it."
     elif isinstance(given, bytes):
         hint = "os.fsdecode(...) makes a path of bytes."
     elif hasattr(given, "read"):

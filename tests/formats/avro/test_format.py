@@ -347,3 +347,46 @@ def test_missing_times_take_a_default(put, unit):
     rows = [{"x": [moment, moment]}, {"x": None}]
     source = hr.open(put({"x": ["null", {"type": "array", "items": kind[1]}]}, rows), schema=pair)
     assert source[1]["x"].tolist() == [default.item()] * 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "dtype", "expected"),
+    [
+        ("string", ["2020-01-02", "NaT"], "M8[D]", np.array(["2020-01-02", "NaT"], "M8[D]")),
+        ("string", ["2020-01-02T02:00:00+02:00"], "M8[s]", np.array(["2020-01-02"], "M8[s]")),
+        ("int", [1, 0], "bool", [True, False]),
+        ("double", [1.0, 0.0], "bool", [True, False]),
+        ("double", [2.0, -3.0], "int64", [2, -3]),
+        ("boolean", [True, False], "int8", [1, 0]),
+        ("bytes", ["ä".encode(), b""], "str", ["ä", ""]),
+        ("string", ["ä", ""], "bytes", ["ä".encode(), b""]),
+    ],
+)
+def test_a_schema_decides_as_in_parquet(put, kind, values, dtype, expected):
+    path = put({"x": kind, "l": {"type": "array", "items": kind}}, [{"x": value, "l": [value] * 2} for value in values])
+    batch = hr.open(path, schema={"x": hr.Feature(dtype), "l": hr.Feature(dtype, (2,))}).batch(range(len(values)))
+    assert np.array_equal(np.asarray(batch["x"]), np.asarray(expected), equal_nan=dtype[0] == "M")
+    assert np.array_equal(np.asarray(batch["l"])[:, 1], np.asarray(expected), equal_nan=dtype[0] == "M")
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "dtype"),
+    [
+        ("string", ["2020-01-02T01:00"], "M8[D]"),
+        ("string", ["x"], "M8[D]"),
+        ("int", [1, 2], "bool"),
+        ("double", [1.0, 2.5], "int64"),
+        ("double", [1.0, float("nan")], "int64"),
+        ("double", [1.0, 2.0**63], "int64"),
+        ("double", [1.0, -1.0], "uint64"),
+        ("double", [1.0, 300.0], "int8"),
+        ("bytes", [b"", b"\xff"], "str"),
+        ("int", [1], "str"),
+        ("boolean", [True], "float64"),
+    ],
+)
+def test_what_a_schema_would_change_is_refused(put, kind, values, dtype):
+    path = put({"x": kind}, [{"x": value} for value in values])
+    with pytest.raises(SchemaMismatch) as raised:
+        hr.open(path, schema={"x": hr.Feature(dtype)}).batch(range(len(values)))
+    assert (raised.value.where.record, raised.value.where.feature) == (len(values) - 1, "x")

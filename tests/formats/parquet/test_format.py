@@ -1,5 +1,6 @@
 """Parquet files of other writers, and damage."""
 
+import base64
 import contextlib
 import datetime as dt
 import decimal
@@ -314,3 +315,70 @@ def test_points_of_96_bits_keep_their_nanoseconds(path):
     nanos = np.array([-1, 0, 1_600_000_000_123_456_789], "M8[ns]")
     put(path, {"t": nanos}, use_deprecated_int96_timestamps=True)
     assert np.array_equal(hr.open(path)["t"][:], nanos)
+
+
+def two_files(folder, first, second):
+    pq.write_table(pa.table(first), folder / "1.parquet")
+    pq.write_table(pa.table(second), folder / "2.parquet")
+    return folder
+
+
+def test_columns_in_another_order_are_read_by_name(tmp_path):
+    one = {"x": [1, 2], "s": ["a", "b"], "p": [{"y": 1.5, "z": [1]}, {"y": 2.5, "z": [2]}]}
+    other = {"p": [{"z": [3], "y": 3.5}], "s": pa.array(["c"], pa.large_string()), "x": [3]}
+    two_files(tmp_path, one, other)
+    source = hr.open(tmp_path)
+    assert [example["s"] for example in source] == ["a", "b", "c"]
+    for batch in (source.batch([2, 0]), next(iter(hr.Loader(source[[2, 0]], 2)))):
+        assert (batch["x"].tolist(), batch["s"].tolist(), batch["p/y"].tolist()) == ([3, 1], ["c", "a"], [3.5, 1.5])
+        assert [row.tolist() for row in batch["p/z"]] == [[3], [1]]
+    assert hr.open(tmp_path, columns=["s"])[2] == {"s": "c"}
+
+
+@pytest.mark.parametrize(
+    ("other", "found"),
+    [
+        ({"x": [1]}, "found no y - at"),
+        ({"x": [1], "y": [1], "z": [1]}, "found z: int64 - at"),
+        ({"y": [1.5], "x": [1]}, "found y: double - at"),
+        ({"z": [1]}, "found no x, no y, z: int64 - at"),
+    ],
+)
+def test_other_columns_are_named(tmp_path, other, found):
+    with pytest.raises(hr.SchemaMismatch, match=found):
+        hr.open(two_files(tmp_path, {"x": [1], "y": [2]}, other))
+
+
+def test_a_column_that_a_later_file_lacks(tmp_path):
+    schema = {"x": hr.Feature("int64"), "y": hr.Feature("int64", default=0)}
+    source = hr.open(two_files(tmp_path, {"x": [1], "y": [2]}, {"x": [3]}), schema=schema)
+    assert source[0] == {"x": 1, "y": 2}
+    with pytest.raises(hr.SchemaMismatch, match=r"feature 'y'.*Every file needs it"):
+        source[1]
+
+
+class PlainKeys(pytest.importorskip("pyarrow.parquet.encryption").KmsClient):
+    """Keys that are no secret."""
+
+    def wrap_key(self, key, _):
+        return base64.b64encode(key)
+
+    def unwrap_key(self, key, _):
+        return base64.b64decode(key)
+
+
+@pytest.mark.parametrize("plain_footer", [True, False])
+def test_encrypted_files_are_not_called_corrupt(tmp_path, plain_footer):
+    encryption = pytest.importorskip("pyarrow.parquet.encryption")
+    factory = encryption.CryptoFactory(lambda _: PlainKeys())
+    settings = encryption.EncryptionConfiguration(
+        footer_key="f", column_keys={"c": ["a"]}, plaintext_footer=plain_footer
+    )
+    table = pa.table({"a": [1, 2], "b": ["x", "y"]})
+    path = tmp_path / "x.parquet"
+    properties = factory.file_encryption_properties(encryption.KmsConnectionConfig(), settings)
+    with pq.ParquetWriter(path, table.schema, encryption_properties=properties) as writer:
+        writer.write_table(table)
+    with pytest.raises(hr.UnsupportedData, match="unencrypted Parquet.*Decrypt it first"):
+        hr.open(path)[0]
+    assert [type(fault) for fault in hr.verify(path).faults] == [hr.UnsupportedData]

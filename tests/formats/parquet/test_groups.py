@@ -275,10 +275,10 @@ def test_few_readers_stay_open(tmp_path, monkeypatch):
 
 def test_shards_of_other_types_are_refused(tmp_path):
     """Also where only Arrow's own note of its types differs."""
-    for number, kind in enumerate((pa.string(), pa.string(), pa.large_string())):
-        pq.write_table(pa.table({"t": pa.array(["a"], kind), "x": [number]}), tmp_path / f"{number}.parquet")
+    for number, kind in enumerate((pa.int64(), pa.int64(), pa.duration("s"))):
+        pq.write_table(pa.table({"t": pa.array([1], kind), "x": [number]}), tmp_path / f"{number}.parquet")
     assert hr.open([tmp_path / "0.parquet", tmp_path / "1.parquet"]).batch([1, 0])["x"].tolist() == [1, 0]
-    with pytest.raises(SchemaMismatch, match=r"2\.parquet.*large_string|large_string.*2\.parquet"):
+    with pytest.raises(SchemaMismatch, match=r"duration\[s\].*2\.parquet"):
         hr.open(tmp_path / "*.parquet")
 
 

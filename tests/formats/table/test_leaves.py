@@ -174,3 +174,40 @@ def test_tensors_whose_axes_are_stored_in_another_order(tmp_path, order):
     missing = pa.ExtensionArray.from_storage(array.type, pa.array([None, list(range(24))], storage.type))
     column = from_arrow(missing, hr.Feature("int32", wanted.shape[1:], default=-1))
     assert np.array_equal(column, [np.full(wanted.shape[1:], -1), wanted[0]])
+
+
+ZONED = [
+    ("2024-01-01T00:00:00Z", "2024-01-01T00:00:00"),
+    ("2024-01-01 02:00Z", "2024-01-01T02:00"),
+    ("2024-01-01T02:00:00+02:00", "2024-01-01T00:00:00"),
+    ("2024-01-01T02:00:00.125-0330", "2024-01-01T05:30:00.125"),
+    ("1969-12-31T23:30-00:30", "1970-01-01T00:00"),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), ZONED)
+@pytest.mark.parametrize("unit", ["ms", "us", "ns", "ps"])
+def test_text_with_a_time_zone_becomes_utc(text, expected, unit):
+    dtype = np.dtype(f"M8[{unit}]")
+    if unit == "ps" and text[:4] == "2024":
+        return  # beyond its range
+    for others in ([], ["1970-01-01T01:00:00"]):  # by Arrow, and by NumPy where only some have a time zone
+        found = from_arrow(pa.array([text, *others, None]), hr.Feature(dtype))
+        assert found[0] == np.datetime64(expected)
+        assert np.isnat(found[-1])
+
+
+@pytest.mark.parametrize(
+    "text", ["2024-01-01Z", "2024-01-01T00:00:00+25:00", "2024-01-01T00:00:00+0:30", "Z", "T00:00Z"]
+)
+def test_text_with_no_time_zone_that_there_is(text):
+    with pytest.raises(BadValue):
+        from_arrow(pa.array([text]), hr.Feature("M8[s]"))
+
+
+def test_days_of_text_with_a_time_zone():
+    days = hr.Feature("M8[D]")
+    assert from_arrow(pa.array(["2024-01-01T02:00:00+02:00"]), days)[0] == np.datetime64("2024-01-01")
+    for text in ("2024-01-01T00:00:00+02:00", "2024-01-01T00:00:01Z"):
+        with pytest.raises(BadValue):
+            from_arrow(pa.array([text]), days)

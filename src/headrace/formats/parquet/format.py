@@ -20,6 +20,8 @@ from headrace.formats.parquet.groups import (
     PartReader,
     RowBlock,
     arrow_types_in,
+    column_differences,
+    damage_error,
     divide,
     drop_oldest,
     group_sizes,
@@ -60,7 +62,7 @@ class ParquetTable(BlockTable):
     Only the requested columns are decoded, large row groups in parts: see :class:`~headrace.formats.table.blocks.BlockTable`.
 
     Args:
-        paths: The files. All must have the columns of the first one.
+        paths: The files. All must have the columns of the first one, in any order.
         verify: ``False`` skips page checksums, which few writers write.
         given: The features to read; by default derived from the column types.
 
@@ -128,8 +130,8 @@ class ParquetTable(BlockTable):
             idle.append(reader)
         drop_oldest(self._readers, MOST_READERS)
 
-    def _damage_error(self, number: int, error: Exception, expected: str) -> CorruptFile:
-        return CorruptFile(Where(path=self.paths[number]), expected=expected, found=str(error).splitlines()[0][:200])
+    def _damage_error(self, number: int, error: Exception, expected: str) -> DataError:
+        return damage_error(error, Where(path=self.paths[number]), expected)
 
     @cached_property
     def _leaves(self) -> dict[str, Leaf]:
@@ -155,16 +157,15 @@ class ParquetTable(BlockTable):
         return given
 
     def _check_alike(self) -> None:
-        first = [(leaf.name, leaf.type) for leaf in self._leaves.values()]
+        first = list(self._leaves.values())
         for path, footer in zip(self.paths[1:], self._footers[1:], strict=True):
             if self._is_like_first(footer) and arrow_types_in(footer) == arrow_types_in(self._footers[0]):
                 continue
-            other = [(leaf.name, leaf.type) for leaf in leaves_of(footer.schema.to_arrow_schema())]
-            if other != first:
+            if differences := column_differences(first, list(leaves_of(footer.schema.to_arrow_schema()))):
                 raise SchemaMismatch(
                     Where(path=path),
                     expected=f"the columns of {self.paths[0]}",
-                    found=", ".join(f"{name}: {kind}" for name, kind in other if (name, kind) not in first) or "others",
+                    found=differences,
                     hint="Open them as two sources, or name the features that they share: schema={...}.",
                 )
 
@@ -204,7 +205,7 @@ class ParquetTable(BlockTable):
         return np.cumsum([0, *(block.rows for block in self._blocks)], dtype=np.int64)
 
     @cached_property
-    def _broken(self) -> dict[tuple[int, int, int, tuple[str, ...]], CorruptFile]:
+    def _broken(self) -> dict[tuple[int, int, int, tuple[str, ...]], DataError]:
         """Large row groups that have turned out to be damaged: reading up to the damage again and again would take long."""
         return {}
 

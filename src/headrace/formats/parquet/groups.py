@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from headrace._optional import require
-from headrace.errors import CorruptFile, Where
-from headrace.formats.table.arrow_types import Leaf, arrow
+from headrace.errors import CorruptFile, DataError, UnsupportedData, Where
+from headrace.formats.table.arrow_types import Leaf, arrow, feature_of
 from headrace.io.system import usable_cores
 
 __all__ = [
@@ -21,6 +21,8 @@ __all__ = [
     "PartReader",
     "RowBlock",
     "arrow_types_in",
+    "column_differences",
+    "damage_error",
     "divide",
     "drop_oldest",
     "group_sizes",
@@ -42,6 +44,8 @@ JOINED_ROWS = 1 << 15
 DIVIDED_BYTES = 1 << 20
 """Blocks of more are decoded by several threads."""
 MOST_PARTS = 4
+ENCRYPTED = ("Cannot decrypt", "no decryption found")
+"""In the messages of pyarrow, which has no exception for that."""
 COST_OF_TEXT = 256
 """The time that a value of varying length takes to decode, where numbers take as long as they have bits."""
 
@@ -201,6 +205,40 @@ def arrow_types_in(footer: Any) -> bytes | None:
     """The types that the writer had, as Arrow leaves them in the metadata."""
     found: bytes | None = (footer.metadata or {}).get(b"ARROW:schema")
     return found
+
+
+def column_differences(first: Sequence[Leaf], other: Sequence[Leaf]) -> str:
+    """In what the columns of a file differ from those of another one; empty if they give the same features, in any order."""
+    wanted, held = ({leaf.name: leaf.type for leaf in leaves} for leaves in (first, other))
+    if len(held) < len(other):
+        return "columns of one name"
+    found = [f"no {name}" for name in wanted if name not in held]
+    found += [
+        f"{name}: {kind}"
+        for name, kind in held.items()
+        if name not in wanted or not (kind == wanted[name] or _same_feature(kind, wanted[name]))
+    ]
+    return ", ".join(found)
+
+
+def _same_feature(one: Any, other: Any) -> bool:
+    """Whether two Arrow types give the same feature, such as text and large text."""
+    try:
+        return feature_of(one, Where()) == feature_of(other, Where())
+    except DataError:
+        return False
+
+
+def damage_error(error: Exception, where: Where, expected: str) -> DataError:
+    """The error for what pyarrow does not read: damage, or something valid that it does not support."""
+    found = str(error).splitlines()[0][:200]
+    if any(words in found for words in ENCRYPTED):
+        hint = "Decrypt it first, as with pyarrow.parquet.read_table(..., decryption_properties=...)."
+        return UnsupportedData(where, expected="an unencrypted Parquet file", found=found, hint=hint)
+    if isinstance(error, arrow().ArrowNotImplementedError):
+        hint = "Convert such columns with the library that wrote them."
+        return UnsupportedData(where, expected="a Parquet file of types that pyarrow reads", found=found, hint=hint)
+    return CorruptFile(where, expected=expected, found=found)
 
 
 def group_sizes(footer: Any, where: Where) -> Iterator[tuple[int, int]]:

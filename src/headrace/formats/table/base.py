@@ -158,7 +158,9 @@ class TypedTable(FileTable):
         """
         for name in names:
             if name not in held:
-                raise SchemaMismatch(place.at(feature=name), expected=f"a {what} of that name", found=str(list(held)))
+                hint = "Every file needs it: open those without it as another source, or leave the feature out."
+                where = place.at(feature=name)
+                raise SchemaMismatch(where, expected=f"a {what} of that name", found=str(list(held)), hint=hint)
 
 
 class InferredTable(TypedTable):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -186,12 +187,17 @@ def _days(array: Any, rows: RowOrigins) -> npt.NDArray[Any]:
 
 
 def _points_in_text(array: Any, dtype: np.dtype[Any], rows: RowOrigins) -> npt.NDArray[Any]:
-    """ISO 8601 times, parsed by Arrow; by NumPy where Arrow lacks the unit or the year."""
-    try:
-        wanted = arrow_type(Feature(dtype))
-        return np.array(array.cast(wanted).to_numpy(zero_copy_only=False), dtype)
-    except (TypeError, arrow().ArrowInvalid, arrow().ArrowNotImplementedError):
-        texts = ["NaT" if text is None else text for text in array.to_pylist()]
+    """ISO 8601 times, parsed by Arrow, with time zones converted to UTC; by NumPy where Arrow lacks the unit or the year, or only some have a
+    time zone.
+    """
+    pa, kinds = arrow(), []
+    with suppress(TypeError):
+        kinds.append(arrow_type(Feature(dtype)))
+    kinds += [pa.timestamp(kind.unit, "UTC") for kind in kinds if pa.types.is_timestamp(kind)]
+    for kind in kinds:
+        with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            return np.array(array.cast(kind).to_numpy(zero_copy_only=False), dtype)
+    texts = ["NaT" if text is None else text for text in array.to_pylist()]
     found = np.empty(len(texts), dtype)
     for position, text in enumerate(texts):
         try:

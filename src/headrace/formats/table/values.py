@@ -35,6 +35,12 @@ NAT = int(np.iinfo(np.int64).min)
 MISSING_HINT = "Open it with schema= and give the feature a default, or a dtype that has NaN."
 POINT = re.compile(r"[+-]?\d{4,}(-\d\d(-\d\d([T ]\d\d(:\d\d(:\d\d(\.\d+)?)?)?)?)?)?")
 
+ZONED = re.compile(
+    r"(?P<point>.*[T ]\d\d(:\d\d(:\d\d)?)?)(?P<fraction>\.\d+)?(Z|(?P<sign>[+-])(?P<hours>\d\d)(:?(?P<minutes>\d\d))?)"
+)
+"""A point in time with a time zone."""
+HOURS, MINUTES = 24, 60
+
 
 class BadValue(Exception):
     """A value that does not fit its feature. ``row`` is its row in the column."""
@@ -73,11 +79,13 @@ def fill_of(feature: Feature) -> Any:
 
 
 def point_in_time(text: str, dtype: np.dtype[Any]) -> Any:
-    """A time of any year, parsed from ISO 8601, or NaT.
+    """A time of any year, parsed from ISO 8601, or NaT. With a time zone, it is converted to UTC.
 
     Raises:
         ValueError: It is none, or not in the range of the unit: NumPy takes such for others.
     """
+    if (zoned := ZONED.fullmatch(text)) is not None:
+        text = _in_utc(zoned)
     if text != "NaT" and POINT.fullmatch(text) is None:
         raise ValueError(f"no point in time: {text!r}")
     found: Any = np.array(text, dtype)[()]
@@ -92,6 +100,17 @@ def point_in_time(text: str, dtype: np.dtype[Any]) -> Any:
     ):
         raise ValueError(f"{text!r} is beyond {dtype}")
     return found
+
+
+def _in_utc(zoned: re.Match[str]) -> str:
+    """The text of a point in time in UTC. Fractions of a second are the same in every time zone."""
+    if zoned["sign"] is None:
+        return zoned["point"] + (zoned["fraction"] or "")
+    hours, minutes = int(zoned["hours"]), int(zoned["minutes"] or 0)
+    if hours >= HOURS or minutes >= MINUTES or POINT.fullmatch(zoned["point"]) is None:
+        raise ValueError(f"no point in time: {zoned[0]!r}")
+    offset = np.timedelta64(int(f"{zoned['sign']}{hours * MINUTES + minutes}"), "m")
+    return str(np.datetime64(zoned["point"], "s") - offset) + (zoned["fraction"] or "")
 
 
 def column_of(values: Sequence[Any], feature: Feature) -> Any:
@@ -153,13 +172,36 @@ def _leaves(values: list[Any], feature: Feature, rows: npt.NDArray[np.int64]) ->
     wanted = feature.numpy_dtype
     if wanted.kind in "mM" and all(value is None or type(value) is int for value in values):
         return np.array([NAT if value is None else value for value in values], np.int64).view(wanted)
+    found = _in_dtype(values, wanted)
+    if found is None:
+        raise _worst(values, wanted, rows)
+    return found
+
+
+def _in_dtype(values: list[Any], wanted: np.dtype[Any]) -> npt.NDArray[Any] | None:
+    """The values in a dtype; ``None`` if one of them does not fit."""
+    if wanted.kind == "M" and str in set(map(type, values)):
+        return _points_in_text(values, wanted)
     try:
         found = to_array(values) if values else np.zeros(0, wanted)
     except (ValueError, OverflowError):
-        found = np.zeros(0, object)
-    if found.shape != (len(values),) or not (found.dtype == wanted or _fits(found, wanted)):
-        raise _worst(values, wanted, rows)
-    return found.astype(wanted, copy=False)
+        return None
+    if found.shape != (len(values),):
+        return None
+    if found.dtype == wanted or _fits(found, wanted) or (found.dtype.kind == "b" and wanted.kind in "iu"):
+        return found.astype(wanted, copy=False)
+    if (found.dtype.kind, wanted.kind) not in (("f", "i"), ("f", "u"), ("f", "b"), ("i", "b"), ("u", "b")):
+        return None
+    with np.errstate(invalid="ignore"):  # Infinite numbers and NaN have no integer.
+        converted = found.astype(wanted)
+    return converted if (converted.astype(found.dtype) == found).all() else None
+
+
+def _points_in_text(values: list[Any], wanted: np.dtype[Any]) -> npt.NDArray[Any] | None:
+    try:
+        return np.array([point_in_time("NaT" if value is None else value, wanted) for value in values], wanted)
+    except (ValueError, TypeError):
+        return None
 
 
 def _fill_in_lists(values: list[Any], feature: Feature, rows: npt.NDArray[np.int64]) -> list[Any]:
@@ -174,15 +216,24 @@ def _fill_in_lists(values: list[Any], feature: Feature, rows: npt.NDArray[np.int
 
 def _texts(values: list[Any], feature: Feature, rows: npt.NDArray[np.int64]) -> Any:
     kind = str if feature.dtype == "str" else bytes
-    for position, value in enumerate(values):
-        if not isinstance(value, kind):
-            raise BadValue(int(rows[position]), kind.__name__, repr(value)[:40])
+    if not all(isinstance(value, kind) for value in values):
+        values = [_in_kind(value, kind, int(row)) for value, row in zip(values, rows, strict=True)]
     try:
         return Strings.from_values(values, is_text=kind is str)
     except ValueError:  # Half a character, which UTF-8 cannot hold.
         column = np.empty(len(values), object)
         column[:] = values
         return column
+
+
+def _in_kind(value: Any, kind: type[str | bytes], row: int) -> str | bytes:
+    """Text as bytes in UTF-8, or the other way round."""
+    try:
+        if isinstance(value, str | bytes):
+            return value if isinstance(value, kind) else value.encode() if isinstance(value, str) else value.decode()
+    except UnicodeError as error:
+        raise BadValue(row, "UTF-8 text", repr(value)[:40]) from error
+    raise BadValue(row, kind.__name__, repr(value)[:40])
 
 
 def _fits(found: npt.NDArray[Any], wanted: np.dtype[Any]) -> bool:
@@ -203,11 +254,7 @@ def _fits(found: npt.NDArray[Any], wanted: np.dtype[Any]) -> bool:
 def _worst(values: list[Any], wanted: np.dtype[Any], rows: npt.NDArray[np.int64]) -> BadValue:
     """The error for the first bad value."""
     for position, value in enumerate(values):
-        try:
-            one = np.array([value])
-        except (ValueError, OverflowError):
-            one = np.zeros(0, object)
-        if one.shape != (1,) or not (one.dtype == wanted or _fits(one, wanted)):
+        if _in_dtype([value], wanted) is None:
             return BadValue(int(rows[position]), str(wanted), repr(value)[:40])
     return BadValue(int(rows[0]), str(wanted), "values of several types")
 

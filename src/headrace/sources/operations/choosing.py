@@ -251,11 +251,11 @@ def fitting(node: Node, condition: PicksRows, begin: int, end: int) -> Iterator[
         NoSuchFeature, ConditionError: The condition does not fit the features.
     """
     schema = node.schema
-    for start, stop, batch in read_blocks(_needed(node, condition), FILTERED_AT_ONCE, begin, end):
+    for start, stop, batch in read_blocks(_keep_needed(node, condition), FILTERED_AT_ONCE, begin, end):
         yield np.flatnonzero(condition.mask(batch, stop - start, schema)) + start
 
 
-def _needed(node: Node, condition: PicksRows) -> Node:
+def _keep_needed(node: Node, condition: PicksRows) -> Node:
     names = condition.needed(node.schema)
     return keep_features(encoded_node(node) if not any(node.schema[name].is_image for name in names) else node, names)
 
@@ -270,7 +270,11 @@ def reads_by_index(node: Node) -> bool:
 
 def fitting_by_index(node: Node, condition: PicksRows) -> Iterator[tuple[int, Example]]:
     """The examples that fit a condition, with their indices. Of others, only the features that the condition needs are decoded."""
-    needed, start, size = _needed(node, condition), 0, 1  # ever more together, so that the first ones are found at once
+    needed, start, size = (
+        _keep_needed(node, condition),
+        0,
+        1,
+    )  # ever more together, so that the first ones are found at once
     while start < len(node):
         stop = min(start + size, len(node))
         mask = condition.mask(needed.batch(np.arange(start, stop)), stop - start, node.schema)
