@@ -1,10 +1,11 @@
-"""Errors about files and stores: changed while in use, refused by the system, failures of obstore and of servers."""
+"""Errors about files and stores: changed while in use, special, refused by the system, failures of obstore and of servers."""
 
 from __future__ import annotations
 
 import errno
 import os
 import re
+import stat
 from types import TracebackType
 from typing import Literal
 
@@ -22,7 +23,19 @@ __all__ = [
     "file_shrank_error",
     "has_answer",
     "name_in_errors",
+    "refuse_special_file",
 ]
+
+SPECIAL_FILES = (
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+DESCRIPTORS = re.compile(r"/proc/\d+(/task/\d+)?/fd|/dev/fd")
+"""Folders in which a name is what a process has open."""
+MOST_LINKS = 40
+"""Links that the system follows, one after the other."""
 
 
 class name_in_errors:  # noqa: N801 - used like a function
@@ -224,3 +237,39 @@ def _hint(text: str, status: int) -> str:
         return "Look at the URL in a browser, or copy the file to this machine."
     asked = "The request was repeated several times. " if REPEATED.search(text) else ""
     return f"{asked}Try again later, or copy the file to this machine."
+
+
+def refuse_special_file(path: str) -> None:
+    """Refuse to write where no file can get the name: it would replace a pipe or a device, and its readers would wait for ever.
+
+    Raises:
+        UnsupportedData: A FIFO, a socket or a device is there, or the name stands for what a process has open, as ``/dev/stdout`` does.
+    """
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):
+        return  # there is nothing yet, or nothing that can be written to
+    if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
+        if not os.path.islink(path) or not _is_descriptor(path):
+            return
+        found = "a name of what a process has open"
+    else:
+        found = next((name for is_one, name in SPECIAL_FILES if is_one(mode)), "another kind of file")
+    raise UnsupportedData(
+        Where(path=path),
+        expected="a file or a new name, because a file is written under another name and renamed when it is complete",
+        found=found,
+        hint="Write to a file, and copy that there.",
+    )
+
+
+def _is_descriptor(path: str) -> bool:
+    """Whether a link, or one that it leads to, is the descriptor of a process."""
+    for _ in range(MOST_LINKS):
+        folder = os.path.realpath(os.path.dirname(path) or ".")
+        if DESCRIPTORS.fullmatch(folder):
+            return True
+        if not os.path.islink(path):
+            return False
+        path = os.path.join(folder, os.readlink(path))
+    return False

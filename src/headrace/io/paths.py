@@ -45,7 +45,6 @@ __all__ = [
     "natural_key",
     "path_list",
     "reading_hint",
-    "refuse_special_file",
     "shard_paths",
 ]
 
@@ -55,16 +54,6 @@ MISSING = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP, errno.E
 """The errors of a path that has no file."""
 NOT_LISTED = (*MISSING, errno.EACCES, errno.EPERM)
 """The errors of a folder without names: it does not exist, or may not be read."""
-SPECIAL_FILES = (
-    (stat.S_ISFIFO, "a pipe"),
-    (stat.S_ISSOCK, "a socket"),
-    (stat.S_ISCHR, "a device"),
-    (stat.S_ISBLK, "a device"),
-)
-DESCRIPTORS = re.compile(r"/proc/\d+(/task/\d+)?/fd|/dev/fd")
-"""Folders in which a name is what a process has open."""
-MOST_LINKS = 40
-"""Links that the system follows, one after the other."""
 FRAMES = {"pandas": "pandas.from_pandas", "polars": "arrow.from_arrow", "pyarrow": "arrow.from_arrow"}
 """The function that opens an in-memory table, by library."""
 
@@ -209,42 +198,6 @@ def is_pipe(path: str) -> bool:
     except OSError:
         return False
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or stat.S_ISCHR(mode)
-
-
-def refuse_special_file(path: str) -> None:
-    """Refuse to write where no file can get the name: it would replace a pipe or a device, and its readers would wait for ever.
-
-    Raises:
-        UnsupportedData: A FIFO, a socket or a device is there, or the name stands for what a process has open, as ``/dev/stdout`` does.
-    """
-    try:
-        mode = os.stat(path).st_mode
-    except (OSError, ValueError):
-        return  # there is nothing yet, or nothing that can be written to
-    if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
-        if not os.path.islink(path) or not _is_descriptor(path):
-            return
-        found = "a name of what a process has open"
-    else:
-        found = next((name for is_one, name in SPECIAL_FILES if is_one(mode)), "another kind of file")
-    raise UnsupportedData(
-        Where(path=path),
-        expected="a file or a new name, because a file is written under another name and renamed when it is complete",
-        found=found,
-        hint="Write to a file, and copy that there.",
-    )
-
-
-def _is_descriptor(path: str) -> bool:
-    """Whether a link, or one that it leads to, is the descriptor of a process."""
-    for _ in range(MOST_LINKS):
-        folder = os.path.realpath(os.path.dirname(path) or ".")
-        if DESCRIPTORS.fullmatch(folder):
-            return True
-        if not os.path.islink(path):
-            return False
-        path = os.path.join(folder, os.readlink(path))
-    return False
 
 
 def _expand_one(path: str) -> list[str]:

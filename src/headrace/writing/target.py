@@ -18,7 +18,8 @@ from headrace.formats.example_files.manifest import NAMES as MANIFESTS
 from headrace.formats.image_folder.write import NOTES
 from headrace.formats.registry import csv_options, endings, format_named, format_of_name
 from headrace.formats.table.folders import NOTE
-from headrace.io.paths import expand_home, refuse_special_file
+from headrace.io.faults import refuse_special_file
+from headrace.io.paths import expand_home
 from headrace.io.store.upload import is_uploaded
 from headrace.io.urls import is_url
 from headrace.sources.images import ImagePaths

@@ -18,9 +18,9 @@ import numpy.typing as npt
 
 from headrace import _native
 from headrace.contracts.protocols import Piece
-from headrace.io.faults import close_quietly, name_in_errors
+from headrace.io.faults import close_quietly, name_in_errors, refuse_special_file
 from headrace.io.names import as_shard
-from headrace.io.paths import PathLike, refuse_special_file
+from headrace.io.paths import PathLike
 from headrace.io.store.commit import finish_object_names
 from headrace.io.store.upload import check_writable, is_uploaded, staging_folder, upload
 from headrace.io.system import lock, sync_folder

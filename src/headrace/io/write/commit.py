@@ -23,9 +23,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from headrace.io.faults import name_in_errors
+from headrace.io.faults import name_in_errors, refuse_special_file
 from headrace.io.local.signatures import Signature
-from headrace.io.paths import refuse_special_file
 from headrace.io.system import sync_folder
 
 __all__ = ["finish_names", "give_names", "has_journal", "names_given", "same_version", "version_of"]
