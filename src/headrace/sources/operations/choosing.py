@@ -270,11 +270,8 @@ def reads_by_index(node: Node) -> bool:
 
 def fitting_by_index(node: Node, condition: PicksRows) -> Iterator[tuple[int, Example]]:
     """The examples that fit a condition, with their indices. Of others, only the features that the condition needs are decoded."""
-    needed, start, size = (
-        _keep_needed(node, condition),
-        0,
-        1,
-    )  # ever more together, so that the first ones are found at once
+    needed = _keep_needed(node, condition)
+    start, size = 0, 1  # ever more together, so that the first ones are found at once
     while start < len(node):
         stop = min(start + size, len(node))
         mask = condition.mask(needed.batch(np.arange(start, stop)), stop - start, node.schema)
