@@ -471,7 +471,7 @@ def test_refusals_are_named_and_not_called_repeated(plain_server, status):
     with pytest.raises(Unreachable, match=f"the response {status}") as caught:
         RemoteFile(f"{plain_server.url}/x.bin").known()
     assert "repeated" not in str(caught.value)
-    assert "404" not in str(caught.value)
+    assert "404" not in str(caught.value).replace(plain_server.url, "")  # whose port may hold it
 
 
 def test_many_files_whole(server, tmp_path):

@@ -145,7 +145,9 @@ class JsonLinesTable(InferredTable):
             starts = starts[np.linspace(0, len(starts) - 1, LATER_FILES).astype(np.int64)]
         later = (starts[:, None] + np.arange(LATER_ROWS)).reshape(-1)
         rows = np.unique(np.concatenate([np.arange(min(SAMPLE, len(self))), later[later < len(self)]]))
-        return np.delete(rows, damaged_lines(self._lines(rows), None, None)) if self._infers_from_intact else rows
+        if not self._infers_from_intact or not len(rows):
+            return rows
+        return np.delete(rows, damaged_lines(self._lines(rows), None, None))
 
     @cached_property
     def _inferred(self) -> tuple[Found, Indices]:
