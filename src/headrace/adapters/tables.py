@@ -30,8 +30,9 @@ def as_source(given: Any) -> Source:
     """A source of what was passed as one.
 
     Args:
-        given: A source; a frame of pandas or Polars; an Arrow table; a Hugging Face ``Dataset``; a column of a source; columns, as ``{"image": array, ...}``; an
-            array, as the feature ``values``; or examples, as a list or another iterable of dicts, which is read into memory now.
+        given: A source, or a column of one; a frame of pandas or Polars; an Arrow table; a Hugging Face ``Dataset``; columns, as
+            ``{"image": array, ...}``; an array, as the feature ``values``; or examples, as a list or another iterable of dicts, which is
+            read into memory now.
 
     Raises:
         TypeError: It is none of these; the message says what to pass.

@@ -84,7 +84,7 @@ def record_names(names: Iterable[str]) -> list[str]:
 
     A ``.jsonl`` file is a note beside files of another format, such as ``metadata.jsonl`` beside images. Else it holds records, and
     so does a ``.json`` file where all others are notes or ``.json.gz``, as Spark writes them. Any other note holds records if
-    its name is that of a compressed file but for numbers: somebody is compressing them.
+    its name differs from that of a compressed file only in numbers: then the folder is being compressed.
     """
     shown = sorted(filter(_is_shown, names), key=natural_key)
     found = [name for name in shown if _ending(name) not in SIDECARS]

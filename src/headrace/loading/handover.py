@@ -173,8 +173,8 @@ def converter(to: To) -> Convert | None:
     """A function that converts a batch of NumPy arrays to one of ``to``; ``None`` for NumPy itself.
 
     It converts the arrays inside dicts, lists and tuples; other mappings become dicts. Values without an equivalent stay unchanged: text
-    and bytes (:class:`~headrace.Strings`), dates, records, scipy's sparse arrays. So do arrays that a function made with another library. Masked floats become NaN, other masked values are refused, and
-    so are numbers of ``ml_dtypes`` that the library lacks.
+    and bytes (:class:`~headrace.Strings`), dates, records, scipy's sparse arrays. So do arrays that a function made with another library.
+    Masked floats become NaN, other masked values are refused, and so are numbers of ``ml_dtypes`` that the library lacks.
 
     - **torch**: ``torch.from_numpy``, no copy: the tensor holds the batch's memory. (Read-only, byte-swapped, reversed or
       unaligned arrays, which only ``map_batch`` can bring in, are copied.) A :class:`Ragged` becomes a ``Ragged`` of two tensors,

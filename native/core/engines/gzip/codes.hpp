@@ -58,6 +58,13 @@ using Entry = std::uint32_t;
 inline constexpr Entry other_flag = 0x80;
 inline constexpr unsigned end_of_block = 256;
 
+/// The lengths of matches by symbol, from `end_of_block` + 1 on: the shortest, and how many bits are added. Source: RFC
+/// 1951, section 3.2.5.
+inline constexpr std::array<std::uint16_t, 29> length_base = {
+    3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 15, 17, 19, 23, 27, 31, 35, 43, 51, 59, 67, 83, 99, 115, 131, 163, 195, 227, 258};
+inline constexpr std::array<std::uint8_t, 29> length_extra = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2,
+                                                              2, 3, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5, 0};
+
 /// The codes of a block, as tables.
 struct Codes {
     static constexpr unsigned literal_bits = 11; // the tables of all lanes fit into 32 KB of the first cache

@@ -6,11 +6,6 @@
 namespace headrace::deflate {
 namespace {
 
-constexpr std::array<std::uint16_t, 29> length_base = {3,  4,  5,  6,  7,  8,  9,  10, 11,  13,  15,  17,  19,  23, 27,
-                                                       31, 35, 43, 51, 59, 67, 83, 99, 115, 131, 163, 195, 227, 258};
-constexpr std::array<std::uint8_t, 29> length_extra = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2,
-                                                       2, 3, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5, 0};
-
 constexpr unsigned looks = 4;              // lookups between two loads, each of one or two literals
 constexpr unsigned step_bits = 64;         // at most, of the input
 constexpr unsigned step_bytes = 2 * looks; // at most, of the output

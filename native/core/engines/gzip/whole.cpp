@@ -9,11 +9,6 @@
 namespace headrace::deflate {
 namespace {
 
-constexpr std::array<std::uint16_t, 29> length_base = {3,  4,  5,  6,  7,  8,  9,  10, 11,  13,  15,  17,  19,  23, 27,
-                                                       31, 35, 43, 51, 59, 67, 83, 99, 115, 131, 163, 195, 227, 258};
-constexpr std::array<std::uint8_t, 29> length_extra = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2,
-                                                       2, 3, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5, 0};
-
 constexpr std::size_t header_bytes = 10, trailer_bytes = 8;
 constexpr std::uint32_t header_of_members = 0x00088B1F; // the magic bytes, Deflate, no flags
 constexpr unsigned looks = 4; // lookups of literals between two loads: of 11 bits each, and one more to look ahead

@@ -248,7 +248,7 @@ def parse(lines: Sequence[bytes], types: Any, *, is_given: bool = False, only_kn
 
 
 def _refuse_new_keys(lines: Sequence[bytes], types: Any) -> None:
-    """Refuse keys that the types, which were inferred, do not have: to ignore them would lose data that nobody gave up."""
+    """Refuse keys that the inferred types do not have. Ignoring them would lose data silently."""
     found = find_new_key(lines, _names_in(types)[0])
     if found is not None:
         number, key = found
