@@ -18,6 +18,7 @@ Cpu examine() noexcept {
     cpu.vbmi = __builtin_cpu_supports("avx512vbmi2") != 0 && __builtin_cpu_supports("avx512vbmi") != 0 &&
                __builtin_cpu_supports("avx512bw") != 0 && __builtin_cpu_supports("avx512dq") != 0 &&
                __builtin_cpu_supports("avx512vl") != 0;
+    cpu.ifma = cpu.vbmi && __builtin_cpu_supports("avx512ifma") != 0;
     cpu.fold = cpu.vbmi && __builtin_cpu_supports("vpclmulqdq") != 0;
     cpu.pclmul = __builtin_cpu_supports("pclmul") != 0;
     cpu.sse42 = __builtin_cpu_supports("sse4.2") != 0;

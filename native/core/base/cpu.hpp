@@ -28,6 +28,7 @@ struct Cpu {
     bool pext = false;   ///< x86: AVX2 and BMI2 with a fast PEXT, which AMD has from Zen 3 on.
     bool vbmi = false;   ///< x86: 64-byte vectors whose bytes move anywhere (AVX-512 VBMI and VBMI2).
     bool fold = false;   ///< x86: the same, with carry-less multiplication of such vectors.
+    bool ifma = false;   ///< x86: the same as `vbmi`, with multiplication of 52 bits.
 
     bool operator==(const Cpu&) const = default;
 };

@@ -5,7 +5,7 @@
 
 #if defined(HEADRACE_X86)
 #include <immintrin.h>
-#define HEADRACE_FOR_AVX512DQ __attribute__((target("avx512f,avx512dq")))
+#define HEADRACE_FOR_IFMA __attribute__((target("avx512f,avx512dq,avx512ifma")))
 #endif
 
 namespace headrace {
@@ -37,7 +37,7 @@ constexpr std::uint64_t scramble(std::uint64_t half, std::uint64_t key) noexcept
 
 Permutation::Permutation(std::uint64_t n, std::uint64_t seed, std::uint64_t epoch, const Cpu& cpu) noexcept
     : n_(n),
-      has_wide_(cpu.vbmi) {
+      has_wide_(cpu.ifma) {
     // The halves of an odd number of bits differ by one. n is always more than half of the network's range, so a walk
     // takes two steps on average at worst.
     const unsigned bits = std::max(least_bits, static_cast<unsigned>(std::bit_width(n - 1)));
@@ -61,49 +61,80 @@ template <std::size_t lanes> void Permutation::encrypt(std::uint64_t* values) co
     for (std::size_t k = 0; k < lanes; ++k) values[k] = left[k] << right_bits_ | right[k];
 }
 
-// As `encrypt`, of a multiple of 32 numbers: four vectors of eight at a time, because a multiplication takes several
-// cycles. On Zen 5 a whole index takes 5 ns instead of 12.
 #if defined(HEADRACE_X86)
 #if !defined(__clang__)
 #pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized" // GCC 12 has this complaint about its own header.
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized" // GCC 12 has these complaints about its own header.
+#pragma GCC diagnostic ignored "-Wuninitialized"
 #endif
-HEADRACE_FOR_AVX512DQ void Permutation::encrypt_wide(std::uint64_t* values, std::size_t count) const noexcept {
-    constexpr std::size_t vectors = 4, lanes = 8;
-    const __m512i left_mask = _mm512_set1_epi64(static_cast<std::int64_t>(left_mask_));
-    const __m512i right_mask = _mm512_set1_epi64(static_cast<std::int64_t>(right_mask_));
-    const __m512i first = _mm512_set1_epi64(static_cast<std::int64_t>(first_factor));
-    const __m512i second = _mm512_set1_epi64(static_cast<std::int64_t>(second_factor));
+namespace {
+
+HEADRACE_FOR_IFMA __m512i eight_of(std::uint64_t value) noexcept {
+    return _mm512_set1_epi64(static_cast<std::int64_t>(value));
+}
+
+} // namespace
+
+// As `encrypt`, of several vectors of eight at a time, because a multiplication takes several cycles. A product of 64
+// bits takes three multiplications of the processor, so neither product is one. A half has at most 31 bits: only the
+// lower part of the key changes it, and what the upper part adds to the product is the same for all. Of the second
+// product, bits 20 to 50 count, which the 52 lowest bits of its factors determine.
+template <std::size_t vectors>
+HEADRACE_FOR_IFMA void Permutation::encrypt_vectors(std::uint64_t* values) const noexcept {
+    constexpr std::size_t lanes = 8;
+    const __m512i first_low = eight_of(first_factor), first_high = eight_of(first_factor >> 32);
+    const __m512i second = eight_of(second_factor & ((std::uint64_t{1} << 52) - 1));
+    const __m512i left_mask = eight_of(left_mask_), right_mask = eight_of(right_mask_);
     const __m128i shift = _mm_cvtsi32_si128(static_cast<int>(right_bits_));
-    for (std::size_t at = 0; at < count; at += vectors * lanes) {
-        __m512i left[vectors], right[vectors];
-        for (std::size_t v = 0; v < vectors; ++v) {
-            const __m512i value = _mm512_loadu_si512(values + at + v * lanes);
-            left[v] = _mm512_srl_epi64(value, shift);
-            right[v] = _mm512_and_si512(value, right_mask);
-        }
-        for (std::size_t round = 0; round < rounds; ++round) {
-            const bool is_even = round % 2 == 0;
-            const __m512i key = _mm512_set1_epi64(static_cast<std::int64_t>(keys_[round]));
-            const __m512i mask = is_even ? left_mask : right_mask;
-            for (std::size_t v = 0; v < vectors; ++v) {
-                __m512i& changed = is_even ? left[v] : right[v];
-                const __m512i half = is_even ? right[v] : left[v];
-                __m512i mixed = _mm512_mullo_epi64(_mm512_xor_si512(half, key), first);
-                mixed = _mm512_xor_si512(mixed, _mm512_srli_epi64(mixed, 32));
-                mixed = _mm512_srli_epi64(_mm512_mullo_epi64(mixed, second), 20);
-                changed = _mm512_xor_si512(changed, _mm512_and_si512(mixed, mask));
-            }
-        }
-        for (std::size_t v = 0; v < vectors; ++v)
-            _mm512_storeu_si512(values + at + v * lanes, _mm512_or_si512(_mm512_sll_epi64(left[v], shift), right[v]));
+    __m512i left[vectors], right[vectors];
+    for (std::size_t v = 0; v < vectors; ++v) {
+        const __m512i value = _mm512_loadu_si512(values + v * lanes);
+        left[v] = _mm512_srl_epi64(value, shift);
+        right[v] = _mm512_and_si512(value, right_mask);
     }
+    const auto change = [&](__m512i* changed, const __m512i* halves, std::uint64_t key, std::uint64_t half_mask,
+                            __m512i mask) HEADRACE_FOR_IFMA {
+        constexpr auto low_to_high = static_cast<_MM_PERM_ENUM>(0x80), high_to_low = static_cast<_MM_PERM_ENUM>(0x31);
+        const __m512i low_key = eight_of(key & half_mask), added = eight_of((key & ~half_mask) * first_factor);
+        for (std::size_t v = 0; v < vectors; ++v) {
+            const __m512i keyed = _mm512_xor_si512(halves[v], low_key);
+            const __m512i low = _mm512_mul_epu32(keyed, first_low), high = _mm512_mul_epu32(keyed, first_high);
+            __m512i mixed =
+                _mm512_add_epi64(_mm512_add_epi64(low, added), _mm512_maskz_shuffle_epi32(0xAAAA, high, low_to_high));
+            mixed = _mm512_xor_si512(mixed, _mm512_maskz_shuffle_epi32(0x5555, mixed, high_to_low));
+            mixed = _mm512_srli_epi64(_mm512_madd52lo_epu64(_mm512_setzero_si512(), mixed, second), 20);
+            changed[v] = _mm512_xor_si512(changed[v], _mm512_and_si512(mixed, mask));
+        }
+    };
+    for (std::size_t round = 0; round < rounds; round += 2) {
+        change(left, right, keys_[round], right_mask_, left_mask);
+        change(right, left, keys_[round + 1], left_mask_, right_mask);
+    }
+    for (std::size_t v = 0; v < vectors; ++v)
+        _mm512_storeu_si512(values + v * lanes, _mm512_or_si512(_mm512_sll_epi64(left[v], shift), right[v]));
+}
+
+// Writes eight numbers at a time behind those found, and counts only those outside.
+HEADRACE_FOR_IFMA std::size_t Permutation::find_outside_wide(const std::uint64_t* values, std::size_t count,
+                                                             Walkers& found) const noexcept {
+    constexpr std::size_t lanes = 8;
+    const __m512i limit = eight_of(n_);
+    __m512i place = _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7);
+    std::size_t outside = 0;
+    for (std::size_t k = 0; k < count; k += lanes) {
+        const __m512i value = _mm512_loadu_si512(values + k);
+        __mmask8 is_outside = _mm512_cmpge_epu64_mask(value, limit);
+        if (count - k < lanes) is_outside &= static_cast<__mmask8>((1U << (count - k)) - 1);
+        _mm512_storeu_si512(found.values.data() + outside, _mm512_maskz_compress_epi64(is_outside, value));
+        _mm512_storeu_si512(found.places.data() + outside, _mm512_maskz_compress_epi64(is_outside, place));
+        outside += static_cast<std::size_t>(std::popcount(static_cast<unsigned>(is_outside)));
+        place = _mm512_add_epi64(place, eight_of(lanes));
+    }
+    return outside;
 }
 #if !defined(__clang__)
 #pragma GCC diagnostic pop
 #endif
-#else
-void Permutation::encrypt_wide(std::uint64_t*, std::size_t) const noexcept {}
 #endif
 
 std::uint64_t Permutation::operator()(std::uint64_t position) const noexcept {
@@ -113,49 +144,66 @@ std::uint64_t Permutation::operator()(std::uint64_t position) const noexcept {
     return value;
 }
 
-// One step for all numbers, then further steps for those still outside [0, n). Eight numbers go through the network in
-// parallel, as a single one would wait for each multiplication. No branch depends on a number's value.
-void Permutation::walk(std::span<std::uint64_t> values) const noexcept {
-    constexpr std::size_t lanes = 8, wide = 32;
-    static_assert(block % wide == 0 && block <= 256);
-    std::array<std::uint64_t, block> walkers{};
-    std::array<std::uint8_t, block> places;
-    std::ranges::copy(values, walkers.begin());
-    for (std::size_t k = 0; k < values.size(); ++k) places[k] = static_cast<std::uint8_t>(k);
-    for (std::size_t left = values.size(); left != 0;) {
-        if (has_wide_ && left > lanes) {
-            encrypt_wide(walkers.data(), (left + wide - 1) / wide * wide);
-        } else {
-            for (std::size_t k = 0; k < left; k += lanes) encrypt<lanes>(walkers.data() + k);
+// One step for `count` numbers. Eight or more go through the network in parallel, as a single one would wait for each
+// multiplication, so up to `spare` places behind the last one change.
+void Permutation::step(std::uint64_t* values, std::size_t count) const noexcept {
+    constexpr std::size_t lanes = 8, wide = 64;
+    static_assert(spare >= wide);
+    std::fill_n(values + count, spare, 0);
+    std::size_t done = 0;
+#if defined(HEADRACE_X86)
+    if (has_wide_) {
+        for (; done + 2 * lanes < count; done += wide) encrypt_vectors<wide / lanes>(values + done);
+        for (; done < count; done += lanes) encrypt_vectors<1>(values + done);
+    }
+#endif
+    for (; done < count; done += lanes) encrypt<lanes>(values + done);
+}
+
+// One step for all numbers, then further steps for those still outside [0, n). No branch depends on a number's value.
+void Permutation::walk(std::uint64_t* values, std::size_t count) const noexcept {
+    step(values, count);
+    Walkers walkers;
+    std::size_t left = 0;
+#if defined(HEADRACE_X86)
+    if (has_wide_) left = find_outside_wide(values, count, walkers);
+    else
+#endif
+        for (std::size_t k = 0; k < count; ++k) {
+            walkers.values[left] = values[k];
+            walkers.places[left] = k;
+            left += values[k] >= n_ ? 1 : 0;
         }
+    while (left != 0) {
+        step(walkers.values.data(), left);
         const std::size_t stepped = left;
         left = 0;
         for (std::size_t k = 0; k < stepped; ++k) {
-            const std::uint64_t value = walkers[k];
-            values[places[k]] = value;
-            walkers[left] = value;
-            places[left] = places[k];
+            const std::uint64_t value = walkers.values[k], place = walkers.places[k];
+            values[place] = value;
+            walkers.values[left] = value;
+            walkers.places[left] = place;
             left += value >= n_ ? 1 : 0;
         }
     }
 }
 
 void Permutation::fill(std::uint64_t start, std::span<std::int64_t> out) const noexcept {
-    std::array<std::uint64_t, block> values;
+    std::array<std::uint64_t, block + spare> values;
     for (std::size_t done = 0; done < out.size(); done += block) {
         const std::size_t count = std::min(block, out.size() - done);
         for (std::size_t k = 0; k < count; ++k) values[k] = start + done + k;
-        walk({values.data(), count});
+        walk(values.data(), count);
         std::copy_n(values.begin(), count, out.begin() + static_cast<std::ptrdiff_t>(done));
     }
 }
 
 void Permutation::at(std::span<const std::int64_t> positions, std::span<std::int64_t> out) const noexcept {
-    std::array<std::uint64_t, block> values;
+    std::array<std::uint64_t, block + spare> values;
     for (std::size_t done = 0; done < out.size(); done += block) {
         const std::size_t count = std::min(block, out.size() - done);
         std::copy_n(positions.begin() + static_cast<std::ptrdiff_t>(done), count, values.begin());
-        walk({values.data(), count});
+        walk(values.data(), count);
         std::copy_n(values.begin(), count, out.begin() + static_cast<std::ptrdiff_t>(done));
     }
 }

@@ -28,18 +28,27 @@ class Permutation {
 
   private:
     static constexpr std::size_t rounds = 10;
-    static constexpr std::size_t block = 128;
+    static constexpr std::size_t block = 512; // Numbers that walk together.
+    static constexpr std::size_t spare = 64;  // Places behind them, for steps of many at once.
+
+    /// Numbers that are still outside [0, n), and where their results go.
+    struct Walkers {
+        std::array<std::uint64_t, block + spare> values;
+        std::array<std::uint64_t, block + spare> places;
+    };
 
     template <std::size_t lanes> void encrypt(std::uint64_t* values) const noexcept;
-    void encrypt_wide(std::uint64_t* values, std::size_t count) const noexcept;
-    void walk(std::span<std::uint64_t> values) const noexcept;
+    template <std::size_t vectors> void encrypt_vectors(std::uint64_t* values) const noexcept;
+    std::size_t find_outside_wide(const std::uint64_t* values, std::size_t count, Walkers& found) const noexcept;
+    void step(std::uint64_t* values, std::size_t count) const noexcept;
+    void walk(std::uint64_t* values, std::size_t count) const noexcept;
 
     std::array<std::uint64_t, rounds> keys_{};
     std::uint64_t n_;
     std::uint64_t left_mask_ = 0;
     std::uint64_t right_mask_ = 0;
     unsigned right_bits_ = 0;
-    bool has_wide_ = false; // Whether the processor multiplies eight numbers at once.
+    [[maybe_unused]] bool has_wide_ = false; // Whether the processor multiplies eight numbers of 52 bits at once.
 };
 
 } // namespace headrace

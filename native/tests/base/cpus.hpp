@@ -9,8 +9,8 @@ namespace headrace::testing {
 /// CPU variants to test on this machine: all its features, none of them, each one alone, and some together.
 inline std::vector<Cpu> runnable_cpus() {
     std::vector<Cpu> cpus = {this_cpu, Cpu{}};
-    for (const auto feature :
-         {&Cpu::bmi2, &Cpu::avx2, &Cpu::pclmul, &Cpu::sse42, &Cpu::crc, &Cpu::pext, &Cpu::vbmi, &Cpu::fold}) {
+    for (const auto feature : {&Cpu::bmi2, &Cpu::avx2, &Cpu::pclmul, &Cpu::sse42, &Cpu::crc, &Cpu::pext, &Cpu::vbmi,
+                               &Cpu::fold, &Cpu::ifma}) {
         if (!(this_cpu.*feature)) continue;
         Cpu cpu;
         cpu.*feature = true;

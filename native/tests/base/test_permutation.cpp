@@ -38,7 +38,8 @@ int main() {
         for (const std::uint64_t n : {(1ULL << bits) - 1, 1ULL << bits, (1ULL << bits) + 1}) is_a_permutation(n, 3, 1);
 
     // Large n: distinct and below n, at both ends.
-    for (const std::uint64_t n : {(1ULL << 32) + 1, (1ULL << 40) - 1, 1ULL << 40, (1ULL << 40) + 1}) {
+    for (const std::uint64_t n :
+         {(1ULL << 32) + 1, (1ULL << 40) - 1, 1ULL << 40, (1ULL << 40) + 1, (1ULL << 61) + 1, 1ULL << 62}) {
         const Permutation order(n, 11, 2);
         std::vector<std::int64_t> indices(20'000);
         order.fill(0, std::span(indices).first(10'000));
