@@ -1,6 +1,8 @@
 """Statistics against NumPy on all values at once, and merged parts against one pass."""
 
 import copy
+import dataclasses
+import itertools
 import pickle
 
 import numpy as np
@@ -11,12 +13,15 @@ from hypothesis.extra import numpy as hnp
 
 import headrace as hr
 from headrace.contracts.feature import Feature
+from headrace.contracts.values import bytes_of
+from headrace.io.threads import ThreadPool
 from headrace.statistics import collect as module
 from headrace.statistics.collect import Collector, PartialStatistics, collect_rows
 from headrace.statistics.histogram import MOST_DISTINCT, Counts, ValueHistogram
 
 floats = st.floats(allow_nan=True, allow_infinity=True, width=64)
 parts_of_floats = st.lists(hnp.arrays(np.float64, st.integers(0, 20), elements=floats), min_size=1, max_size=6)
+SMALL = ["int8", "uint8", "int16", "uint16", "bool"]
 texts = st.lists(st.text(max_size=80) | st.sampled_from(["a" * 100, "é" * 70, "a"]), max_size=12)
 
 
@@ -153,14 +158,73 @@ def test_a_sample(source):
     assert list(hr.stats(source, columns=["v"]).features) == ["v"]
 
 
+@pytest.mark.parametrize("step", [1, -1])  # of a clock by which threads are slower, or faster
 @pytest.mark.parametrize("cores", [1, 2, 3])
-def test_threads_change_nothing(source, monkeypatch, cores):
+def test_threads_change_nothing(source, monkeypatch, cores, step):
+    ways = []
+    ticks = itertools.accumulate(itertools.count(1), lambda now, more: now + step * more**6)
+    monkeypatch.setattr(module, "perf_counter_ns", lambda: next(ticks))
     monkeypatch.setattr(module, "usable_cores", lambda: cores)
+    monkeypatch.setattr(module, "STRETCH_ROWS", 100)
     monkeypatch.setattr(module, "MOST_ROWS", 64)
+    monkeypatch.setattr(ThreadPool, "map", lambda pool, *a, usual=ThreadPool.map: ways.append(pool) or usual(pool, *a))
     found, plain = hr.stats(source), PartialStatistics(source.schema)
     plain.add(source.batch(range(5000)), 5000)
     for left, right in zip(found.features.values(), plain.summaries(), strict=True):
         _same(left, right)
+    assert found.read == 5000
+    assert len(ways) == 0 if cores == 1 else len(ways) == 1 if step > 0 else len(ways) > 2
+
+
+@given(st.lists(hnp.arrays(st.sampled_from(SMALL), st.integers(0, 20)), min_size=1, max_size=5))
+def test_small_integers_are_as_large_ones(parts):
+    wide = _summary(Feature("int64"), [part.astype(np.int64) for part in parts]).summary()
+    for name in SMALL:
+        same = [part for part in parts if part.dtype == name]
+        found = _summary(Feature(name), same).summary()
+        if len(same) == len(parts) and name != "bool":
+            _same(dataclasses.replace(found, dtype="int64"), wide)
+        if values := [value for part in same for value in part.tolist()]:
+            assert found.distinct == len(set(values))
+            assert found.mean == pytest.approx(np.mean(values))
+            assert found.std == pytest.approx(np.std(values), abs=1e-9)
+            assert (found.minimum, found.maximum) == (min(values), max(values))
+            assert type(found.minimum) is type(values[0])
+
+
+def test_parts_after_too_many_distinct_values_count_none(monkeypatch):
+    numbers = np.arange(3 * MOST_DISTINCT) % (2 * MOST_DISTINCT)
+    columns = {"n": numbers, "s": hr.Strings.from_values(numbers.astype(str).tolist()), "few": numbers % 3}
+    source = hr.ColumnSource(columns)
+    plain = _summary(Feature("int64"), [numbers]).summary()
+    assert plain.distinct is None
+    before = collect_rows(source, np.arange(2 * MOST_DISTINCT))
+    counted = []
+    monkeypatch.setattr(Counts, "add", lambda self, *new: counted.append(self) or None)
+    after = collect_rows(source, np.arange(2 * MOST_DISTINCT, 3 * MOST_DISTINCT), before)
+    assert all(counts.counts is not None for counts in counted)
+    monkeypatch.undo()
+    after = collect_rows(source, np.arange(2 * MOST_DISTINCT, 3 * MOST_DISTINCT), before)
+    before.merge(after)
+    found = {each.name: each for each in before.summaries()}
+    _same(dataclasses.replace(found["n"], name="x"), plain)
+    assert found["s"].distinct is None
+    assert found["few"].distinct == 3
+    assert sum(bar.count for bar in found["few"].bars) == 3 * MOST_DISTINCT
+
+
+def test_batches_have_about_a_megabyte(monkeypatch):
+    texts = ["a"] * 20_000 + ["b" * 100_000] * 200
+    source = hr.ColumnSource({"text": hr.Strings.from_values(texts), "n": np.arange(20_200)})
+    sizes = []
+    usual = PartialStatistics.add
+    monkeypatch.setattr(
+        PartialStatistics, "add", lambda self, batch, n: sizes.append(bytes_of(batch)) or usual(self, batch, n)
+    )
+    found = hr.stats(source)
+    assert found.features["text"].sizes == (1, pytest.approx((20_000 + 200 * 100_000) / 20_200), 100_000)
+    assert max(sizes) <= 4 << 20
+    assert len(sizes) < 60
 
 
 def test_parts_travel(source):

@@ -1,10 +1,12 @@
-"""Collects statistics of the features of a source: of all examples in threads, or of a random sample."""
+"""Collects statistics of the features of a source: of all examples, or of a random sample."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
+from time import perf_counter_ns
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,7 @@ from headrace._numbers import find_present, take_present
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
-from headrace.contracts.values import Batch, Indices, Ragged
+from headrace.contracts.values import Batch, Indices, Ragged, SizeEstimate, bytes_of
 from headrace.io.system import usable_cores
 from headrace.io.threads import ConsumerContext, ThreadPool
 from headrace.sampling.samplers import Shuffled
@@ -25,20 +27,30 @@ from headrace.statistics.numbers import Numbers, Summary, Texts
 __all__ = ["Collector", "PartialStatistics", "Statistics", "collect", "collect_rows", "pick"]
 
 MOST_BARS = 24
-BATCH_BYTES = 4 << 20
+BATCH_BYTES = 1 << 20
 GUESSED_BYTES = 4096  # if the size varies
-MOST_ROWS = 1024
-STRETCH = 16  # batches that a thread reads before its part is merged
+MOST_ROWS = 1024  # of the first batch
+LARGEST_ROWS = 16_384
+GROWTH = 8
+STRETCH_BYTES, STRETCH_ROWS = 16 << 20, 16_384  # of what a thread reads before its part is merged
 SEED = 0
 
 
 class Collector:
-    """Collects the summary of one feature."""
+    """Collects the summary of one feature.
 
-    def __init__(self, name: str, feature: Feature) -> None:
+    Args:
+        name, feature: Which.
+        before: As for :class:`PartialStatistics`.
+    """
+
+    def __init__(self, name: str, feature: Feature, before: Collector | None = None) -> None:
         self._summary = Summary(name=name, dtype=feature.dtype, shape=feature.shape)
         self._lengths = Numbers(np.dtype(np.int64))
         self._content: Numbers | Texts = _content_for(feature.numpy_dtype)
+        if before is not None:
+            self._lengths.go_on_from(before._lengths)
+            self._content.go_on_from(before._content)  # type: ignore[arg-type]
 
     def add(self, column: Any) -> None:
         """Add a column of a batch."""
@@ -102,24 +114,46 @@ class PartialStatistics:
 
     Args:
         schema: The features.
+        before: Of examples before them, with which they will be merged. What has too many distinct values there is not counted here.
     """
 
-    def __init__(self, schema: Schema) -> None:
-        self._collectors = {name: Collector(name, feature) for name, feature in schema.items()}
+    def __init__(self, schema: Schema, before: PartialStatistics | None = None) -> None:
+        earlier: dict[str, Collector] = {} if before is None else before._collectors
+        self._collectors: dict[str, Collector] = {
+            name: Collector(name, feature, earlier.get(name)) for name, feature in schema.items()
+        }
+        self._schema = schema
+        self._before: tuple[int, int] = (0, 0)
+        """Examples read before, and their bytes."""
+        if before is not None:
+            self._before = before.read + before._before[0], before.bytes + before._before[1]
         self.read: int = 0
         """Number of examples read."""
+        self.bytes: int = 0
+        """Their bytes in memory."""
+        self.latest: tuple[int, int, int] | None = None if before is None else before.latest
+        """The first of the latest ones, the one after the last, and the bytes of these."""
 
     def add(self, batch: Batch, count: int) -> None:
         """Add a batch of ``count`` examples."""
         for name, collector in self._collectors.items():
             collector.add(batch[name])
         self.read += count
+        self.bytes += bytes_of(batch)
 
     def merge(self, other: PartialStatistics) -> None:
         """Add those of other examples of the same schema."""
         for name, collector in self._collectors.items():
             collector.merge(other._collectors[name])
         self.read += other.read
+        self.bytes += other.bytes
+        self.latest = other.latest or self.latest
+
+    def rows_in(self, size: int, most: int) -> int:
+        """How many examples have about ``size`` bytes, and at most ``most``: by those read here and before, or by the schema."""
+        rows, known = self.read + self._before[0], self.bytes + self._before[1]
+        each = known / rows if rows else _guess_size(self._schema)
+        return max(1, min(int(size / max(1.0, each)), most))
 
     def summaries(self) -> list[Summary]:
         """One summary for each feature."""
@@ -184,8 +218,8 @@ def collect(source: Source, sample: int | None, advance: Callable[[PartialStatis
         sample: The most examples to read; ``None``: all.
         advance: Called after some examples, with the statistics so far and how many examples were added. What it raises ends the work.
     """
-    rows = min(_rows_for(source.schema), sample or MOST_ROWS)
     found = PartialStatistics(source.schema)
+    rows = found.rows_in(BATCH_BYTES, min(MOST_ROWS, sample or MOST_ROWS))
     stream = source.stream(rows)
     if stream is not None:
         finished = _add_stream(found, stream, sample, advance)
@@ -228,42 +262,72 @@ def _add_picked(
     rows: int,
     advance: Callable[[PartialStatistics, int], object],
 ) -> None:
-    stretches = [picked[at : at + rows * STRETCH] for at in range(0, len(picked), rows * STRETCH)]
-    threads = usable_cores()
-    if len(stretches) < 2 or threads < 2:
-        parts: Iterator[PartialStatistics] = (collect_rows(source, each) for each in stretches)
-        _merge(found, parts, advance)
-        return
+    """Read the picked examples, the first ``rows`` to see how large they are. Threads help where the values are many numbers, and do harm
+    where Python does most of the work, so the faster way is found by trying both. The results do not depend on it.
+    """
+    _merge(found, [collect_rows(source, picked[:rows], found)], advance)
+    size = found.rows_in(STRETCH_BYTES, STRETCH_ROWS)
+    stretches = [picked[at : at + size] for at in range(rows, len(picked), size)]
+    threads, at = usable_cores(), 0
+    paces: list[float] = []  # nanoseconds for each example: alone, in threads
     with ThreadPool(threads, thread_name_prefix="headrace-stats", context=ConsumerContext()) as pool:
-        for at in range(0, len(stretches), 4 * threads):  # a few at a time: results wait in memory
-            _merge(found, pool.map(lambda each: collect_rows(source, each), stretches[at : at + 4 * threads]), advance)
+        while at < len(stretches):
+            # The first stretch is not typical: it counts distinct values that may turn out to be too many.
+            uses_threads = threads > 1 and at > 1 and (len(paces) == 1 or paces[1] < paces[0])
+            few = threads if len(paces) < 2 else 4 * threads  # results wait in memory
+            group = stretches[at : at + (few if uses_threads else 1)]
+            # What a part counts must not depend on how far the others are.
+            collect_part = partial(collect_rows, source, before=PartialStatistics(source.schema, found))
+            begun = perf_counter_ns()
+            _merge(found, pool.map(collect_part, group) if uses_threads else map(collect_part, group), advance)
+            if len(paces) < 2 and at > 0:
+                paces.append((perf_counter_ns() - begun) / sum(map(len, group)))
+            at += len(group)
 
 
 def _merge(
-    found: PartialStatistics, parts: Iterator[PartialStatistics], advance: Callable[[PartialStatistics, int], object]
+    found: PartialStatistics, parts: Iterable[PartialStatistics], advance: Callable[[PartialStatistics, int], object]
 ) -> None:
     for part in parts:
         found.merge(part)
         advance(found, part.read)
 
 
-def collect_rows(source: Source, indices: Indices) -> PartialStatistics:
-    """Statistics of the examples at these indices, read a batch at a time."""
-    found = PartialStatistics(source.schema)
-    rows = _rows_for(source.schema)
-    for at in range(0, len(indices), rows):
-        part = indices[at : at + rows]
-        found.add(source.batch(part), len(part))
+def collect_rows(source: Source, indices: Indices, before: PartialStatistics | None = None) -> PartialStatistics:
+    """Statistics of the examples at these indices in order, read a batch at a time: about 1 MB, by the size of earlier ones.
+
+    Args:
+        source: The source.
+        indices: Of the examples.
+        before: As for :class:`PartialStatistics`.
+    """
+    found = PartialStatistics(source.schema, before)
+    if not len(indices):
+        return found
+    begin, end = int(indices[0]), int(indices[-1]) + 1
+    apart = max(1, (end - begin) // len(indices))
+    sizes = SizeEstimate(lambda first, stop: source.stored_bytes(first, min(stop, end)))
+    if found.latest is not None:
+        sizes.note(*found.latest)
+    rows, at = found.rows_in(BATCH_BYTES, MOST_ROWS if before is None else LARGEST_ROWS), 0
+    while at < len(indices):
+        count = sizes.fitting(int(indices[at]), apart, min(rows, len(indices) - at), 2 * BATCH_BYTES)
+        part = indices[at : at + count]
+        read = found.bytes
+        found.add(source.batch(part), count)
+        found.latest = int(part[0]), int(part[-1]) + 1, found.bytes - read
+        sizes.note(*found.latest)
+        rows = found.rows_in(BATCH_BYTES, min(GROWTH * count, LARGEST_ROWS))
+        at += count
     return found
 
 
-def _rows_for(schema: Schema) -> int:
-    size = 0
-    for feature in schema.values():
-        size += (
-            feature.count * feature.numpy_dtype.itemsize if feature.is_fixed and not feature.is_text else GUESSED_BYTES
-        )
-    return max(1, min(MOST_ROWS, BATCH_BYTES // max(1, size)))
+def _guess_size(schema: Schema) -> int:
+    """The bytes of an example, by its schema."""
+    return sum(
+        each.count * each.numpy_dtype.itemsize if each.is_fixed and not each.is_text else GUESSED_BYTES
+        for each in schema.values()
+    )
 
 
 def _count_rows(batch: Batch) -> int:

@@ -50,6 +50,11 @@ class Counts:
         if len(known) > MOST_DISTINCT:
             self.counts = None
 
+    def go_on_from(self, other: Counts) -> None:
+        """Count nothing if another one, which this will be merged with, has too many."""
+        if other.counts is None:
+            self.counts = None
+
     def merge(self, other: Counts) -> None:
         """Count what another has counted."""
         if other.counts is None:
@@ -126,13 +131,16 @@ class ValueHistogram:
         self._low = math.inf
         self._high = -math.inf
 
-    def add(self, values: npt.NDArray[np.float64]) -> None:
-        """Count finite numbers."""
+    def add(self, values: npt.NDArray[np.float64], counts: npt.NDArray[np.int64] | None = None) -> None:
+        """Count finite numbers, each once or as often as ``counts`` says."""
         if not len(values):
             return
         self._reach(float(values.min()), float(values.max()))
         bins = _bins_of(values, self._exponent) - self._first
-        self.counts += np.bincount(bins, minlength=len(self.counts))
+        if counts is None:
+            self.counts += np.bincount(bins, minlength=len(self.counts))
+        else:
+            np.add.at(self.counts, bins, counts)
 
     def merge(self, other: ValueHistogram) -> None:
         """Count what another has counted."""

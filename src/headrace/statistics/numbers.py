@@ -60,6 +60,8 @@ class Summary:
         return to_json(asdict(self))
 
 
+MOST_TALLIED = 2
+"""Integers of at most so many bytes are counted in a table with a place for each value, which takes a tenth of the time of sorting them."""
 REPEATED = 4  # distinct floats get their own bars only if they repeat this often
 
 
@@ -101,13 +103,21 @@ class Numbers:
         low, high = values.min().item(), values.max().item()
         self._low = low if self._low is None else min(self._low, low)
         self._high = high if self._high is None else max(self._high, high)
-        if self._counts.counts is not None:
+        distinct, counts = values, None
+        if values.dtype.kind in "biu" and values.itemsize <= MOST_TALLIED:
+            distinct, counts = _tally(values)
+        elif self._counts.counts is not None:
             distinct, counts = np.unique(values, return_counts=True)
+        if counts is not None:
             self._counts.add(distinct.tolist(), counts.tolist())
-        numbers = values.astype(np.float64)
+        numbers = distinct.astype(np.float64)
         with np.errstate(over="ignore", invalid="ignore"):
-            self._add_moments(numbers)
-        self._histogram.add(numbers)
+            self._add_moments(numbers, counts)
+        self._histogram.add(numbers, counts)
+
+    def go_on_from(self, other: Numbers) -> None:
+        """Begin a part that will be merged with another one: distinct values are not counted where that has too many."""
+        self._counts.go_on_from(other._counts)
 
     def merge(self, other: Numbers) -> None:
         """Add what another has collected."""
@@ -120,11 +130,14 @@ class Numbers:
             self._high = other._high if self._high is None else max(self._high, other._high)
             self._merge_moments(other._finite, other._mean, other._squares)
 
-    def _add_moments(self, numbers: npt.NDArray[np.float64]) -> None:
-        mean = float(numbers.mean())
+    def _add_moments(self, numbers: npt.NDArray[np.float64], counts: npt.NDArray[np.int64] | None) -> None:
+        """Add numbers, each once or as often as ``counts`` says."""
+        count = len(numbers) if counts is None else int(counts.sum())
+        times: Any = 1 if counts is None else counts
+        mean = float((numbers * times).sum()) / count
         if not math.isfinite(mean):  # the sum is beyond float64
-            mean = float((numbers / len(numbers)).sum())
-        self._merge_moments(len(numbers), mean, float(np.square(numbers - mean).sum()))
+            mean = float((numbers / count * times).sum())
+        self._merge_moments(count, mean, float((np.square(numbers - mean) * times).sum()))
 
     def _merge_moments(self, count: int, mean: float, squares: float) -> None:
         """Combine the mean and the sum of squared differences of two parts (Chan, Golub and LeVeque 1979)."""
@@ -180,6 +193,14 @@ class Numbers:
         return np.int64(value).view(self._dtype) if self._dtype.kind in "mM" else value
 
 
+def _tally(values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
+    """The distinct values of small integers in order, and how often each occurs."""
+    low = int(values.min())
+    counts = np.bincount(values.astype(np.int64) - low)
+    found = np.flatnonzero(counts)
+    return (found + low).astype(values.dtype), counts[found]
+
+
 LONG = 64  # longer texts are counted by hash
 MOST_BUCKETS = 2**63 - 1
 
@@ -213,6 +234,11 @@ class Texts:
             return
         _, first, counts = np.unique(values.hash_buckets(MOST_BUCKETS), return_index=True, return_counts=True)
         self._counts.add(map(self._key, values.take(first)), counts.tolist())
+
+    def go_on_from(self, other: Texts) -> None:
+        """As of :class:`Numbers`."""
+        self._sizes.go_on_from(other._sizes)
+        self._counts.go_on_from(other._counts)
 
     def merge(self, other: Texts) -> None:
         """Add what another has collected."""

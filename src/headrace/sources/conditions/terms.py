@@ -210,9 +210,11 @@ class Summarised:
 
 def count_characters(texts: Strings) -> npt.NDArray[np.int64]:
     """The length of each text in characters: bytes that continue one do not count."""
-    starts = np.zeros(len(texts.data) + 1, np.int64)
-    np.cumsum((texts.data & 0xC0) != 0x80, out=starts[1:])
-    return np.diff(starts[texts.offsets])
+    content = texts.content  # not all data, of which a batch of a large block is a small part
+    starts = np.zeros(len(content) + 1, np.int64)
+    np.cumsum((content & 0xC0) != 0x80, out=starts[1:])
+    counts: npt.NDArray[np.int64] = np.diff(starts[texts.offsets - texts.offsets[0]])
+    return counts
 
 
 def _flatten_feature(name: str, rows: Rows) -> Flat:
