@@ -7,6 +7,7 @@ import pickle
 
 import numpy as np
 import pytest
+import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -277,3 +278,33 @@ def test_a_sample_of_a_stream_ends_within_a_batch(tmp_path):
     hr.write(path, {"a": np.arange(20_000), "zeros": np.zeros((20_000, 200), np.float32)})
     found = hr.stats(path, sample=1500)
     assert (found.is_first, found.read, found.features["a"].maximum) == (True, 1500, 1499)
+
+
+def test_sparse_rows_have_their_zeros():
+    dense = np.array([[0, 1, 0, 0], [0, 0, 0, 0], [2, 0, 3, 0]], np.float32)
+    feature = Feature("float32", (4,), sparse=True)
+    found = _summary(feature, [scipy.sparse.csr_matrix(dense), scipy.sparse.csr_matrix(dense[:1])]).summary()
+    plain = _summary(Feature("float32", (4,)), [dense, dense[:1]]).summary()
+    _same(found, plain)
+    unknown = _summary(Feature("float32", (None,), sparse=True), [scipy.sparse.csr_matrix(dense)]).summary()
+    assert (unknown.values, unknown.empty, unknown.minimum, unknown.lengths) == (3, 1, 1, (0, 1, 2))
+
+
+@pytest.mark.parametrize(
+    ("column", "lengths", "empty"),
+    [
+        (hr.Ragged(np.zeros((4, 4)), np.array([0, 1, 4, 4])), [4, 12, 0], 1),
+        (hr.Ragged(hr.Ragged.from_list([[1, 2, 3], [4], []], "int64"), np.array([0, 2, 3, 3])), [4, 0, 0], 2),
+        ([np.zeros((1, 4)), np.zeros((3, 2)), np.zeros((0, 4))], [4, 6, 0], 1),
+        (hr.Ragged.from_list([["a", "b"], [], ["c"]], "str"), [2, 0, 1], 1),
+    ],
+)
+def test_lengths_are_values_of_an_example(column, lengths, empty):
+    found = hr.stats({"x": column}).features["x"]
+    assert found.lengths == (min(lengths), pytest.approx(np.mean(lengths)), max(lengths))
+    assert (found.values, found.empty) == (sum(lengths), empty)
+
+
+def test_the_mean_of_huge_numbers_is_within_them():
+    found = hr.stats({"x": np.full(1000, 1.7e308)}).features["x"]
+    assert (found.mean, found.std) == (1.7e308, 0)

@@ -55,6 +55,10 @@ class Collector:
     def add(self, column: Any) -> None:
         """Add a column of a batch."""
         lengths, values = _flat(column)
+        width = self._summary.shape[0] if hasattr(column, "tocsr") else None
+        if width is not None and isinstance(self._content, Numbers):
+            self._content.add_zeros(len(lengths) * width - len(values))  # which are not stored
+            lengths = np.full(len(lengths), width)
         self._summary.examples += len(lengths)
         self._summary.empty += int((lengths == 0).sum())
         self._lengths.add(lengths)
@@ -87,11 +91,10 @@ def _flat(column: Any) -> tuple[npt.NDArray[np.int64], Any]:
         rows = column.tocsr()
         return np.diff(rows.indptr).astype(np.int64), np.asarray(rows.data)
     if isinstance(column, Ragged):
-        values = column.values
-        lengths = column.lengths
-        while isinstance(values, Ragged):
-            values = values.values
-        return lengths, values.reshape(-1)
+        held, bounds = column.values, column.offsets
+        while isinstance(held, Ragged):
+            bounds, held = held.offsets[bounds], held.values
+        return np.diff(bounds) * math.prod(held.shape[1:]), held.reshape(-1)
     if isinstance(column, list):  # arrays of different shapes
         parts = [each if isinstance(each, Strings) else np.asarray(each) for each in column]
         sizes = np.array([math.prod(each.shape) for each in parts], np.int64)

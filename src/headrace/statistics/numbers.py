@@ -99,18 +99,28 @@ class Numbers:
             # Adding zero makes one of both zeros, so that results do not depend on the order.
             self._add_finite(values + values.dtype.type(0) if values.dtype.kind == "f" else values)
 
+    def add_zeros(self, count: int) -> None:
+        """Add so many zeros."""
+        self.count += count
+        if count:
+            self._add_repeated(np.zeros(1, self._dtype), np.array([count]))
+
     def _add_finite(self, values: npt.NDArray[Any]) -> None:
+        counts: npt.NDArray[np.int64] | None = None
+        if values.dtype.kind in "biu" and values.itemsize <= MOST_TALLIED:
+            values, counts = _tally(values)
+        elif self._counts.counts is not None:
+            values, counts = np.unique(values, return_counts=True)
+        self._add_repeated(values, counts)
+
+    def _add_repeated(self, values: npt.NDArray[Any], counts: npt.NDArray[np.int64] | None) -> None:
+        """Add finite numbers: distinct ones with their counts, or any (``None``)."""
         low, high = values.min().item(), values.max().item()
         self._low = low if self._low is None else min(self._low, low)
         self._high = high if self._high is None else max(self._high, high)
-        distinct, counts = values, None
-        if values.dtype.kind in "biu" and values.itemsize <= MOST_TALLIED:
-            distinct, counts = _tally(values)
-        elif self._counts.counts is not None:
-            distinct, counts = np.unique(values, return_counts=True)
         if counts is not None:
-            self._counts.add(distinct.tolist(), counts.tolist())
-        numbers = distinct.astype(np.float64)
+            self._counts.add(values.tolist(), counts.tolist())
+        numbers = values.astype(np.float64)
         with np.errstate(over="ignore", invalid="ignore"):
             self._add_moments(numbers, counts)
         self._histogram.add(numbers, counts)
@@ -136,7 +146,7 @@ class Numbers:
         times: Any = 1 if counts is None else counts
         mean = float((numbers * times).sum()) / count
         if not math.isfinite(mean):  # the sum is beyond float64
-            mean = float((numbers / count * times).sum())
+            mean = min(max(float((numbers / count * times).sum()), float(numbers.min())), float(numbers.max()))
         self._merge_moments(count, mean, float((np.square(numbers - mean) * times).sum()))
 
     def _merge_moments(self, count: int, mean: float, squares: float) -> None:
