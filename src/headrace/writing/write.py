@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import chain, islice
 from typing import Any, Self
@@ -105,9 +105,8 @@ def write(
                 path, format=format, codec=codec, schema=schema, shards=shards, compression=compression
             ) as writer:
                 for batch in batches:
-                    n = rows_of(batch) if isinstance(batch, dict) else 1
-                    writer.write_batch(batch) if isinstance(batch, dict) else writer._add(batch[0])
-                    bar.advance(n)
+                    writer.write_batch(batch) if isinstance(batch, dict) else writer._add(batch)
+                    bar.advance(_count(batch))
             return writer.count
         if schema is None:
             schema, batches = _infer(examples, batches, target, codec)
@@ -115,22 +114,36 @@ def write(
 
 
 def _batches(examples: Any) -> tuple[Iterator[Any], int | None]:
-    """Batches as dicts (or single examples in a one-element tuple) and, where known, how many examples there are."""
+    """Batches as dicts, or lists of examples, and, where known, how many examples there are."""
     if isinstance(examples, Source):
         n = len(examples)
         return (batch for _, batch in batches_of(examples, 0, n)), n
     if isinstance(examples, Mapping):
         return iter([dict(examples)]), rows_of(examples)
-    return _singles(examples), len(examples) if hasattr(examples, "__len__") else None
+    return _lists(examples), len(examples) if hasattr(examples, "__len__") else None
 
 
-def _singles(examples: Iterable[Any]) -> Iterator[tuple[Example]]:
-    """Each example alone. A generator may change what it has yielded, but nothing changes those in a list meanwhile."""
-    is_held = isinstance(examples, (list, tuple))
+def _lists(examples: Iterable[Any]) -> Iterator[Sequence[Example]]:
+    """Lists of examples. A generator may be slow and may change what it has yielded, so each of its examples comes alone, as a copy. Nothing
+    changes those in a list meanwhile.
+    """
+    if type(examples) in (list, tuple):
+        for start in range(0, len(examples), BLOCK_EXAMPLES):  # type: ignore[arg-type]
+            some: Sequence[Any] = examples[start : start + BLOCK_EXAMPLES]  # type: ignore[index]
+            for number, example in enumerate(some, start):
+                if type(example) is not dict:
+                    check_example(example, number)
+            yield some
+        return
+    is_held = isinstance(examples, (list, tuple))  # of a class that may iterate in its own way
     for number, example in enumerate(examples):
         if type(example) is not dict:
             check_example(example, number)
-        yield (example if is_held else copy_example(example),)
+        yield [example if is_held else copy_example(example)]
+
+
+def _count(batch: Any) -> int:
+    return rows_of(batch) if isinstance(batch, dict) else len(batch)
 
 
 def _settle(source: Source, batches: Iterator[Any]) -> tuple[Schema, Iterator[Any]]:
@@ -148,8 +161,10 @@ def _infer(examples: Any, batches: Iterator[Any], target: Target, codec: str | N
     """The schema of all shards, and all batches: that of the columns, or of the first examples, as in one file."""
     if isinstance(examples, Mapping):
         return fit_text(schema_of(examples), target.format, codec), batches
-    first = [example for (example,) in islice(batches, BLOCK_EXAMPLES)]
-    return infer_schema(first, target, codec), chain(((example,) for example in first), batches)
+    first: list[Example] = []
+    while len(first) < BLOCK_EXAMPLES and (some := next(batches, None)) is not None:
+        first += some
+    return infer_schema(first, target, codec), chain([first], batches)
 
 
 def _write_runs(
@@ -186,15 +201,14 @@ class _Runs:
         self.together = together
 
     def add(self, item: Any) -> int:
-        n = rows_of(item) if isinstance(item, dict) else 1
-        start = 0
+        n, start = _count(item), 0
         while start < n:
             writer, room = self._writer()
             stop = min(n, start + room) if room else n
             if isinstance(item, dict):
                 writer.write_batch(slice_rows(item, start, stop))
             else:
-                writer._add(item[0])
+                writer._add(item[start:stop])
             self.done += stop - start
             if stop - start == room and len(self.writers) < len(self.bounds):
                 self._end()

@@ -95,11 +95,11 @@ class Writer(Closing):
         self._check_open()
         if type(example) is not dict:
             check_example(example, self.count + len(self._waiting))
-        self._add(copy_example(example))
+        self._add([copy_example(example)])
 
-    def _add(self, example: Example) -> None:
-        """Add one example that nothing changes any more."""
-        self._waiting.append(example)
+    def _add(self, examples: Sequence[Example]) -> None:
+        """Add examples that nothing changes any more."""
+        self._waiting += examples
         if len(self._waiting) >= BLOCK_EXAMPLES:
             self._flush()
 
