@@ -371,3 +371,13 @@ def test_the_schema_does_not_fail_where_a_later_example_does():
         return {"x": [] if example["at"] == 0 else 1 / 0}
 
     assert hr.ColumnSource({"at": np.arange(3)}).map(function).schema["x"].shape == (0,)
+
+
+def test_a_predicate_that_decides_nothing_is_named():
+    def both_ways(example):
+        return np.array([True, False])
+
+    with pytest.raises(TransformError, match=r"both_ways on example 0 failed with ValueError: The truth value"):
+        len(NUMBERS.filter(both_ways))
+    with pytest.raises(TransformError, match="both_ways on example 0"):
+        list(NUMBERS.filter(both_ways))
