@@ -28,7 +28,8 @@ from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Example, Indices, join, take_rows
 from headrace.errors import SchemaMismatch, Where
 from headrace.sampling.samplers import MAX_PERIOD, AcrossEpochs, InOrder, Interleaving, Shuffled, Weight, whole_parts
-from headrace.sources.operations.joining import cast_columns, join_schemas, to_cast
+from headrace.sources.operations.joining import JoinedStreams, cast_columns, join_schemas, to_cast
+from headrace.sources.source import Source
 
 __all__ = ["Mixture", "Stop"]
 
@@ -77,11 +78,11 @@ class Mixture:
         pairs = _pairs(sources)
         if stop not in ("first", "all"):
             raise ValueError(f"stop must be 'first' or 'all', got {stop!r}")
-        self.sources: tuple[ReadsBatches, ...] = tuple(source for source, _ in pairs)
         self.stop: Stop = stop
         self.shuffle = shuffle
         self.seed = seed
         self.quotas = quotas
+        self.sources: tuple[ReadsBatches, ...] = tuple(source for source, _ in pairs)
         if quotas:
             _check_quotas([weight for _, weight in pairs])
         self._interleaving = Interleaving(whole_parts([weight for _, weight in pairs]))
@@ -127,11 +128,11 @@ class Mixture:
     def _orders(self) -> tuple[InOrder | Shuffled, ...]:
         if not self.shuffle:
             return tuple(InOrder(len(source)) for source in self.sources)
-        # Components of equal length must be shuffled differently.
-        return tuple(
-            Shuffled(len(source), seed=(self.seed + number * _SEED_STEP) % (1 << 64))
-            for number, source in enumerate(self.sources)
-        )
+        return tuple(Shuffled(len(source), seed=self._seed_of(number)) for number, source in enumerate(self.sources))
+
+    def _seed_of(self, component: int) -> int:
+        """Components of equal length must be shuffled differently."""
+        return (self.seed + component * _SEED_STEP) % (1 << 64)
 
     @cached_property
     def _length(self) -> int:
@@ -147,8 +148,8 @@ class Mixture:
     def __getitem__(self, position: int) -> Example:
         """The example at a position, counted from 0 across all epochs."""
         component, index = self.place(position)
-        example: Example = self.sources[component][index]
-        if not self._casts[component]:
+        if not (self._casts[component] or self._streams.before[-1]):
+            example: Example = self.sources[component][index]
             return example
         return {name: column[0] for name, column in self.batch([position]).items()}
 
@@ -180,6 +181,7 @@ class Mixture:
         components, draws = self._interleaving.components(wanted), self._interleaving.draws(wanted)
         used = np.unique(components) if wanted.size else np.zeros(1, np.int64)
         places = [np.flatnonzero(components == component) for component in used]
+        keys = self._streams.keys_at(wanted, keys)
         batches = [
             self._read(component, self._indices(component, draws[place]), None if keys is None else keys.take(place))
             for component, place in zip(used.tolist(), places, strict=True)
@@ -189,7 +191,7 @@ class Mixture:
     def _read(self, component: int, indices: Indices, keys: RandomKeys | None) -> Batch:
         """Examples of one source, in the dtypes of all."""
         source = self.sources[component]
-        batch = read_batch(source, indices, keys)
+        batch = read_batch(source, indices, self._streams.keys_of(component, keys))
         return cast_columns(batch, self._casts[component], lambda row: _where(source, int(indices[row])))
 
     def _indices(self, component: int, draws: Indices) -> Indices:
@@ -205,8 +207,14 @@ class Mixture:
         return indices
 
     def random_streams(self) -> int:
-        """How many operations in a source draw random numbers, at most. Sources share streams, but no position of an epoch."""
-        return max(source.random_streams() if offers(source, HasRandomStreams) else 0 for source in self.sources)
+        """How many operations draw random numbers, in all sources."""
+        counts = [source.random_streams() for source in self.sources if offers(source, HasRandomStreams)]
+        return sum(counts)
+
+    @cached_property
+    def _streams(self) -> JoinedStreams:
+        nodes: list[Any] = [source.node if isinstance(source, Source) else source for source in self.sources]
+        return JoinedStreams.of(nodes)
 
     @property
     def cuts_cleanly(self) -> bool:

@@ -212,6 +212,7 @@ class Mapped:
         self.parent = parent
         self.function = function
         self.seeded = seeded
+        self._drawn_by = object()
         self._names: list[str] | None = None
         """The features of the first batch, which all others must have."""
 
@@ -245,7 +246,8 @@ class Mapped:
         if not self.seeded:
             made = function.make_all(examples, at)
         else:
-            own = (RandomKeys.of_indices(indices) if keys is None else keys.at(indices)).skip(self._stream)
+            keys = RandomKeys.of_indices(indices) if keys is None else keys.at(indices)
+            own = keys.of_node(self, self._stream)
             drawn = zip(examples, at, own.generators(), strict=True)
             made = [function.make(example, index, generator) for example, index, generator in drawn]
         stacked = function.stack(made, at, batch, self._names)
@@ -254,6 +256,9 @@ class Mapped:
 
     def random_streams(self) -> int:
         return int(self.seeded)
+
+    def drawn_by(self) -> object:
+        return self._drawn_by
 
     @cached_property
     def _stream(self) -> int:

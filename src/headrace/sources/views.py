@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -21,12 +20,11 @@ from headrace.sources.node import (
     example_at,
     examples_of,
     narrow,
-    random_streams,
     runs_of,
     stored_bytes,
     stream,
 )
-from headrace.sources.operations.joining import cast_columns, join_schemas, to_cast
+from headrace.sources.operations.joining import JoinedStreams, cast_columns, join_schemas, to_cast
 
 __all__ = [
     "Chosen",
@@ -248,9 +246,14 @@ class Concatenated:
     def batch(self, indices: Indices, /) -> Batch:
         return self.batch_with_keys(indices, None)
 
+    @cached_property
+    def _streams(self) -> JoinedStreams:
+        return JoinedStreams.of(self.parents)
+
     def batch_with_keys(self, indices: Indices, keys: RandomKeys | None, /) -> Batch:
         ends = self._ends
         part = np.searchsorted(ends, indices, side="right")
+        keys = self._streams.keys_at(indices, keys)
         starts = np.concatenate([np.zeros(1, np.int64), ends[:-1]])
         used = np.unique(part) if len(indices) else np.zeros(1, np.int64)
         if len(used) == 1:
@@ -266,7 +269,7 @@ class Concatenated:
     def _read(self, part: int, indices: Indices, keys: RandomKeys | None) -> Batch:
         """Examples of one node, in the dtypes of all."""
         parent = self.parents[part]
-        batch = read_batch(parent, indices, keys)
+        batch = read_batch(parent, indices, self._streams.keys_of(part, keys))
         return cast_columns(batch, self._casts[part], lambda row: parent.where(int(indices[row])))
 
     def where(self, index: int, /) -> Where:
@@ -346,17 +349,15 @@ class Zipped:
         return self.batch_with_keys(indices, None)
 
     def batch_with_keys(self, indices: Indices, keys: RandomKeys | None, /) -> Batch:
-        if keys is None and self._streams_before[-1]:  # Without keys, each node would draw from the first streams.
-            keys = RandomKeys.of_indices(indices)
+        keys = self._streams.keys_at(indices, keys)
         batch: Batch = {}
-        for parent, streams in zip(self.parents, self._streams_before, strict=True):
-            batch.update(read_batch(parent, indices, None if keys is None else keys.skip(streams)))
+        for part, parent in enumerate(self.parents):
+            batch.update(read_batch(parent, indices, self._streams.keys_of(part, keys)))
         return batch
 
     @cached_property
-    def _streams_before(self) -> list[int]:
-        """For each node, how many streams of random numbers those before it use: no two use the same."""
-        return list(accumulate(map(random_streams, self.parents[:-1]), initial=0))
+    def _streams(self) -> JoinedStreams:
+        return JoinedStreams.of(self.parents)
 
     def where(self, index: int, /) -> Where:
         return self.parents[0].where(index)

@@ -1,19 +1,23 @@
-"""Features of several sources end to end: which type holds the values of all."""
+"""What several sources have in common when they are joined: the types that hold the values of all, and the random numbers of each."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from headrace.codecs.fit import fit_column
 from headrace.contracts.feature import PIXELS, Feature
+from headrace.contracts.protocols import defines
+from headrace.contracts.random_keys import HasRandomStreams, RandomKeys, SharesStream
 from headrace.contracts.schema import Schema
-from headrace.contracts.values import Batch
+from headrace.contracts.values import Batch, Indices
 from headrace.errors import SchemaMismatch, Where
+from headrace.sources.node import Node, walk
 
-__all__ = ["cast_columns", "join_schemas", "to_cast"]
+__all__ = ["JoinedStreams", "cast_columns", "join_schemas", "to_cast"]
 
 KINDS = {"U": "str", "S": "bytes", "O": "", "M": "times", "m": "durations"}
 """What values of each kind of dtype are called. All others are numbers, and can be joined."""
@@ -106,3 +110,43 @@ def _cast(column: Any, feature: Feature, name: str) -> Any:
         return fit_column(column, feature, name)
     data = fit_column(column.data, Feature(feature.dtype), name)
     return type(column)((data, column.indices, column.indptr), shape=column.shape)
+
+
+@dataclass
+class JoinedStreams:
+    """Which streams of random numbers joined sources draw from: no two nodes from the same one.
+
+    Args:
+        before: For each source, how many streams those before it use.
+        shared: The streams of nodes that several sources read, or one in several places. Such a node draws the same numbers in each.
+    """
+
+    before: list[int]
+    shared: dict[object, int]
+
+    @classmethod
+    def of(cls, parts: Sequence[Node]) -> JoinedStreams:
+        """The streams of these sources, in their order."""
+        before: list[int] = []
+        places: dict[object, int] = {}
+        shared: dict[object, int] = {}
+        count = 0
+        for part in parts:
+            before.append(count)
+            for node in walk(part):
+                streams = node.random_streams() if defines(node, HasRandomStreams) else 0
+                drawn = node.drawn_by() if streams and defines(node, SharesStream) else None
+                if drawn is not None and places.setdefault(drawn, count) != count:
+                    shared[drawn] = places[drawn]
+                count += streams
+        return cls(before, shared)
+
+    def keys_at(self, indices: Indices, keys: RandomKeys | None) -> RandomKeys | None:
+        """The keys of all sources. Without any, each would draw from the first streams; ``None``: at most the first source draws."""
+        if keys is None and self.before[-1]:
+            keys = RandomKeys.of_indices(indices)
+        return keys if keys is None or not self.shared else keys.share(self.shared)
+
+    def keys_of(self, part: int, keys: RandomKeys | None) -> RandomKeys | None:
+        """The keys of one source, of those that :meth:`keys_at` gave."""
+        return None if keys is None else keys.skip(self.before[part])
