@@ -28,7 +28,7 @@ from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Example, Indices, join, take_rows
 from headrace.errors import SchemaMismatch, Where
 from headrace.sampling.samplers import MAX_PERIOD, AcrossEpochs, InOrder, Interleaving, Shuffled, Weight, whole_parts
-from headrace.sources.operations.joining import JoinedStreams, cast_columns, join_schemas, to_cast
+from headrace.sources.operations.joining import JoinedStreams, cast_columns, is_alike, join_schemas, to_cast
 from headrace.sources.source import Source
 
 __all__ = ["Mixture", "Stop"]
@@ -69,7 +69,7 @@ class Mixture:
         TypeError: ``sources`` is neither a dict nor pairs, one of them is not a source, or a weight is not a number.
         ValueError: a weight is not positive, or a source is empty; with ``quotas``, a weight is not an integer, or an epoch
             would not hold one group. The loader raises it for a batch size that does not match the quotas.
-        SchemaMismatch: the sources have different features, or one whose values no type holds for all.
+        SchemaMismatch: the sources have different features, or one whose values no type holds for all, or with other class names.
     """
 
     def __init__(
@@ -148,7 +148,7 @@ class Mixture:
     def __getitem__(self, position: int) -> Example:
         """The example at a position, counted from 0 across all epochs."""
         component, index = self.place(position)
-        if not (self._casts[component] or self._streams.before[-1]):
+        if not (self._casts[component] or component in self._other_orders or self._streams.before[-1]):
             example: Example = self.sources[component][index]
             return example
         return {name: column[0] for name, column in self.batch([position]).items()}
@@ -192,6 +192,8 @@ class Mixture:
         """Examples of one source, in the dtypes of all."""
         source = self.sources[component]
         batch = read_batch(source, indices, self._streams.keys_of(component, keys))
+        if component in self._other_orders:
+            batch = {name: batch[name] for name in self.schema}
         return cast_columns(batch, self._casts[component], lambda row: _where(source, int(indices[row])))
 
     def _indices(self, component: int, draws: Indices) -> Indices:
@@ -216,11 +218,23 @@ class Mixture:
         nodes: list[Any] = [source.node if isinstance(source, Source) else source for source in self.sources]
         return JoinedStreams.of(nodes)
 
+    @cached_property
+    def _other_orders(self) -> set[int]:
+        """The sources whose features stand in another order than those of the first."""
+        schemas = [_schema_of(source) for source in self.sources]
+        first = schemas[0]
+        return (
+            set()
+            if first is None
+            else {number for number, schema in enumerate(schemas) if schema is not None and list(schema) != list(first)}
+        )
+
     @property
     def cuts_cleanly(self) -> bool:
         """Whether a batch may be split into smaller ones: all sources have the same types and allow it."""
         schemas = [_schema_of(source) for source in self.sources]
-        alike = all(schema is not None and schema == schemas[0] for schema in schemas)
+        joined = self._joined
+        alike = joined is not None and all(schema is not None and is_alike(schema, joined) for schema in schemas)
         return alike and all(defines(source, CutsCleanly) and source.cuts_cleanly for source in self.sources)
 
     @cached_property

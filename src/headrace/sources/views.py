@@ -24,7 +24,7 @@ from headrace.sources.node import (
     stored_bytes,
     stream,
 )
-from headrace.sources.operations.joining import JoinedStreams, cast_columns, join_schemas, to_cast
+from headrace.sources.operations.joining import JoinedStreams, cast_columns, is_alike, join_schemas, to_cast
 
 __all__ = [
     "Chosen",
@@ -220,19 +220,16 @@ class Concatenated:
     """The examples of several nodes, one node after the other. Numbers of several dtypes get one that holds them all.
 
     Raises:
-        SchemaMismatch: One has other features than the first, or a feature whose values no type holds with those of the first.
+        SchemaMismatch: One has other features than the first, or a feature whose values no type holds with those of the first, or that has
+            other class names.
     """
 
     def __init__(self, parents: tuple[Node, ...]) -> None:
-        first = list(parents[0].schema)
-        for parent in parents[1:]:
-            if list(parent.schema) != first:
-                raise SchemaMismatch(Where(), expected=f"the features {first}", found=str(list(parent.schema)))
+        if any(parent.schema != parents[0].schema for parent in parents[1:]):
+            # Without examples, features are of any type and name: those of what a function would make are not known.
+            parents = _in_one_order([parent for parent in parents if len(parent)] or list(parents[:1]))
         self.parents = parents
-        schemas = [parent.schema for parent in parents]
-        if any(schema != schemas[0] for schema in schemas):  # A column without rows is of any type.
-            schemas = [parent.schema for parent in parents if len(parent)] or schemas[:1]
-        self.schema: Schema = join_schemas(schemas)
+        self.schema: Schema = join_schemas([parent.schema for parent in parents])
         self._casts = [to_cast(parent.schema, self.schema) for parent in parents]
 
     @cached_property
@@ -307,10 +304,25 @@ class Concatenated:
         return Concatenated(tuple(map(encoded_node, self.parents)))
 
     def cuts_cleanly(self) -> bool:
-        return all(
-            cuts_cleanly(parent) and {**parent.schema, **{name: self.schema[name] for name in cast}} == {**self.schema}
-            for parent, cast in zip(self.parents, self._casts, strict=True)
-        )
+        return all(cuts_cleanly(parent) and is_alike(parent.schema, self.schema) for parent in self.parents)
+
+
+def _in_one_order(parents: Sequence[Node]) -> tuple[Node, ...]:
+    """The nodes with their features in the order of the first.
+
+    Raises:
+        SchemaMismatch: One has other features than the first.
+    """
+    first = list(parents[0].schema)
+    for parent in parents[1:]:
+        if set(parent.schema) != set(first):
+            raise SchemaMismatch(
+                Where(),
+                expected=f"the features {first}",
+                found=str(list(parent.schema)),
+                hint="select() or rename() them first.",
+            )
+    return tuple(parent if list(parent.schema) == first else keep_features(parent, first) for parent in parents)
 
 
 def concatenate(nodes: Sequence[Node]) -> Node:
