@@ -90,3 +90,8 @@ def test_objects_have_the_same_fingerprint_in_every_process():
     ]
     assert found[0] == found[1]
     assert len(set(found[0].split())) == 6
+
+
+def test_a_source_in_the_place_of_a_node():
+    source = hr.ColumnSource({"i": np.arange(4)})
+    assert [batch["i"].tolist() for batch in hr.Loader(hr.Source(source), 3)] == [[0, 1, 2], [3]]

@@ -44,7 +44,8 @@ class Mixture:
 
     Position ``p`` belongs to one component, computed from ``p`` alone. Among the first ``k`` positions, for every ``k``, each
     component's count differs from its share of ``k`` by less than one. Each component is read from start to end, then again,
-    across the epochs of the mixture: no example repeats before all have been read.
+    across the epochs of the mixture: no example repeats before all have been read. A mixture in a mixture goes on from epoch to
+    epoch as well; everywhere else, as in ``source.concat(mixture)``, a mixture is the examples of its first epoch.
 
     Positions are unbounded. ``len`` is the length of an epoch, which ends
 
@@ -82,7 +83,12 @@ class Mixture:
         self.shuffle = shuffle
         self.seed = seed
         self.quotas = quotas
-        self.sources: tuple[ReadsBatches, ...] = tuple(source for source, _ in pairs)
+        self.sources: tuple[ReadsBatches, ...] = tuple(
+            source.ordered(shuffle=True, seed=self._seed_of(number + 1) * _SEED_STEP % (1 << 64))[0]
+            if shuffle and isinstance(source, Mixture)
+            else source
+            for number, (source, _) in enumerate(pairs)
+        )
         if quotas:
             _check_quotas([weight for _, weight in pairs])
         self._interleaving = Interleaving(whole_parts([weight for _, weight in pairs]))
@@ -198,6 +204,8 @@ class Mixture:
 
     def _indices(self, component: int, draws: Indices) -> Indices:
         """A component's indices for its ``draws``-th turns, across its epochs."""
+        if isinstance(self.sources[component], Mixture):
+            return draws  # its positions go on across its epochs
         order = self._orders[component]
         epochs, positions = np.divmod(draws, len(order))
         if isinstance(order, InOrder):

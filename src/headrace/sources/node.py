@@ -177,7 +177,8 @@ def stream(node: Node, batch_size: int) -> Iterator[Batch] | None:
 
 def cuts_cleanly(node: Node) -> bool:
     """Whether a batch can be cut into smaller ones; not so where the user's own function makes the values."""
-    return class_defines(type(node), CutsBatches) and node.cuts_cleanly()  # type: ignore[attr-defined]
+    found: Any = class_defines(type(node), CutsBatches) and node.cuts_cleanly  # type: ignore[attr-defined]
+    return bool(found() if callable(found) else found)  # a property of sources, such as a Mixture, that are nodes
 
 
 def checked_reader(node: Node) -> Callable[[Indices], Batch]:
