@@ -13,13 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.loading.fakes import Numbers
 
+import headrace as hr
 from headrace.contracts.protocols import ReadsBatches
 from headrace.contracts.records import Shard
+from headrace.contracts.values import Ragged
 from headrace.errors import SchemaMismatch, StateMismatch, Where
 from headrace.loading.loader import Loader
 from headrace.loading.mixture import Mixture
 from headrace.sampling.samplers import Shuffled
-from headrace.sources.source import ColumnSource
+from headrace.sources.source import ColumnSource, Source
 
 
 class Tagged(Numbers):
@@ -196,8 +198,6 @@ class Ragged3:
         return {"x": np.full(index + 1, index)}
 
     def batch(self, indices):
-        from headrace.contracts.values import Ragged
-
         return {"x": Ragged.from_list([self[i]["x"] for i in indices.tolist()])}
 
 
@@ -318,3 +318,45 @@ def test_a_frame_with_a_column_named_batch():
     frame = pytest.importorskip("pandas").DataFrame({"batch": [1, 2], "x": [1.0, 2.0]})
     (batch,) = Loader(Mixture([(frame, 1)]), 2)
     assert batch["batch"].tolist() == [1, 2]
+
+
+def test_a_mixture_in_a_mixture_goes_on_from_epoch_to_epoch():
+    for shuffle in (False, True):
+        inner = Mixture([(Tagged("a", 3), 1), (Tagged("b", 10), 1)])
+        outer = Mixture([(inner, 1), (Tagged("c", 30), 1)])
+        found = drawn(Loader(outer, 4, epochs=20, shuffle=shuffle, seed=2))
+        of_b = [i for tag, i in found if tag == "b"]
+        assert all(sorted(of_b[at : at + 10]) == list(range(10)) for at in range(0, len(of_b) - 10, 10))
+        assert (of_b[:10] == list(range(10))) is not shuffle
+        assert drawn([outer.batch([9])]) == [(chr(outer[9]["from"]), int(outer[9]["i"]))]
+        first = Loader(outer, 4, epochs=20, shuffle=shuffle, seed=2)
+        batches = iter(first)
+        seen = drawn(islice(batches, 7))
+        rest = Loader(outer, 3, epochs=20, shuffle=shuffle, seed=2)
+        rest.load_state_dict(json.loads(json.dumps(first.state_dict())))
+        assert seen + drawn(rest) == found
+
+
+def test_a_mixture_is_a_part_of_other_sources():
+    one, other = ColumnSource({"x": np.arange(6)}), ColumnSource({"x": np.arange(100, 108)})
+    mixture = Mixture([(one, 1), (other, 1)])
+    first_epoch = [int(example["x"]) for example in mixture]
+
+    def read(source, feature="x"):
+        return [int(x) for batch in Loader(source, 5) for x in batch[feature]]
+
+    assert read(one.concat(mixture)) == [*range(6), *first_epoch]
+    assert read(ColumnSource({"y": np.arange(len(mixture))}).zip(mixture)) == first_epoch
+    assert read(Source(mixture)) == read(Source(Source(one).concat(mixture)[6:])) == first_epoch
+    assert [int(example["x"]) for example in hr.open(mixture)] == first_epoch
+    ragged = ColumnSource({"x": Ragged.from_list([[1], [2, 3]], "int64")})
+    packed = hr.Packed(Mixture([(ragged, 1), (ragged, 1)]), 4, feature="x")
+    assert next(iter(Loader(packed, 2)))["x"].tolist() == [[1, 1, 0, 0], [2, 3, 2, 3]]
+
+
+def test_a_mixture_is_written(tmp_path):
+    mixture = Mixture([(ColumnSource({"x": np.arange(3)}), 1), (ColumnSource({"x": np.arange(10, 13)}), 1)])
+    assert hr.write(tmp_path / "a.npz", mixture) == 6
+    hr.convert(mixture, tmp_path / "b.npz")
+    for name in "ab":
+        assert hr.open(tmp_path / f"{name}.npz").batch(range(6))["x"].tolist() == [0, 10, 1, 11, 2, 12]

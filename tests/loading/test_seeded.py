@@ -135,9 +135,13 @@ def test_a_mixture_counts_its_own_positions(shuffle, threads):
     mixture = hr.Mixture({seeded(7): 2, seeded(4): 1}, stop="all")
     loader = hr.Loader(mixture, 5, shuffle=shuffle, seed=3, epochs=2, threads=threads)
     found = read(loader)
-    assert [(x, y) for _, x, y in found] == [(x, y) for _, x, y in expected(InOrder(len(mixture)), 3, 2)]
     ordered = mixture.ordered(shuffle=shuffle, seed=3)[0]
-    assert [i for i, _, _ in found] == [ordered.place(position)[1] for position in range(2 * len(mixture))]
+    places = [ordered.place(position) for position in range(2 * len(mixture))]
+    assert [i for i, _, _ in found] == [index for _, index in places]
+    wanted = [divmod(position, len(mixture)) for position in range(2 * len(mixture))]
+    for (_, x, y), (epoch, position), (component, _) in zip(found, wanted, places, strict=True):
+        first = 2 * component  # each source has two seeded maps
+        assert (x, y) == tuple(stated(3, epoch, position, first + number).random() for number in range(2))
 
 
 def test_the_state_holds_the_seed():
@@ -247,3 +251,12 @@ class TestSideBySide:
         doubled = self.zipped.flat_map(lambda example: [example, example])
         assert [example["b"] for example in doubled][::2] == [example["b"] for example in self.zipped]
         assert doubled.batch([6])["b"].tolist() == [self.zipped[3]["b"]]
+
+
+def test_a_crop_is_the_same_for_features_that_are_read_apart(photographs):
+    source = photographs.zip(photographs.rename({"image": "mask"}).select("mask"))
+    assert source.random_streams() == 2
+    views = list(hr.Loader(photographs, 4, shuffle=True, seed=5))
+    for batch, wanted in zip(hr.Loader(source, 4, shuffle=True, seed=5), views, strict=True):
+        assert np.array_equal(batch["image"], batch["mask"])
+        assert np.array_equal(batch["image"], wanted["image"])

@@ -1,5 +1,10 @@
 """The examples of a batch."""
 
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -51,3 +56,42 @@ def test_without_columns_there_are_still_examples():
     assert rows == [{}, {}]
     assert rows[0] is not rows[1]
     assert list_rows({"x": np.zeros(0)}, 0) == []
+
+
+class Plain:
+    """An object that Python shows by its address."""
+
+
+@dataclass
+class Pair:
+    one: object
+
+
+FINGERPRINTS = """
+import numpy as np
+from tests.sources.test_node import Pair, Plain
+import headrace as hr
+values = [Plain(), Pair(Plain()), {"a", "b", "c", "d"}, [{"x": {"a", "b", "c"}}], len, lambda: 0]
+for value in values:
+    print(hr.ColumnSource({"i": np.arange(2)}).map(lambda example: {"i": example["i"], "v": value}).fingerprint)
+"""
+
+
+def test_objects_have_the_same_fingerprint_in_every_process():
+    found = [
+        subprocess.run(
+            [sys.executable, "-c", FINGERPRINTS],
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    ]
+    assert found[0] == found[1]
+    assert len(set(found[0].split())) == 6
+
+
+def test_a_source_in_the_place_of_a_node():
+    source = hr.ColumnSource({"i": np.arange(4)})
+    assert [batch["i"].tolist() for batch in hr.Loader(hr.Source(source), 3)] == [[0, 1, 2], [3]]

@@ -106,7 +106,7 @@ def test_every_seeded_map_has_a_stream_of_its_own():
 
 
 def test_sources_side_by_side_have_streams_of_their_own():
-    left, right = SEEDED.select("x"), SEEDED.rename({"x": "y"}).select("y")
+    left, right = SEEDED.select("x"), NUMBERS.map(draw, seeded=True).rename({"x": "y"}).select("y")
     batch = left.zip(right).map(lambda example, rng: {**example, "z": rng.random()}, seeded=True)
     batch = batch.batch_with_keys(np.arange(4), KEYS)
     assert batch["x"].tolist() == expected(KEYS.positions, 0, 5, 3)
@@ -124,11 +124,14 @@ def test_a_filter_decides_by_the_numbers_outside_a_loader():
 def test_a_mixture_passes_keys_on():
     other = hr.ColumnSource({"i": np.arange(5)}).map(draw, seeded=True)
     mixture = hr.Mixture({SEEDED: 2, other: 1})
-    assert mixture.random_streams() == 1
+    assert mixture.random_streams() == 2
     assert hr.Mixture({NUMBERS: 1}).random_streams() == 0
     positions = np.array([0, 5, 3, 5])
-    assert mixture.batch_with_keys(positions, KEYS)["x"].tolist() == expected(KEYS.positions, 0, 5, 3)
-    assert mixture.batch(positions)["x"].tolist() == expected([mixture.place(int(p))[1] for p in positions])
+    components, indices = zip(*(mixture.place(int(p)) for p in positions), strict=True)
+    wanted = [expected([p], c, 5, 3)[0] for p, c in zip(KEYS.positions, components, strict=True)]
+    assert mixture.batch_with_keys(positions, KEYS)["x"].tolist() == wanted
+    wanted = [expected([i], c)[0] for i, c in zip(indices, components, strict=True)]
+    assert mixture.batch(positions)["x"].tolist() == wanted
 
 
 def test_an_error_says_how_to_make_the_generator():
@@ -371,3 +374,62 @@ def test_the_schema_does_not_fail_where_a_later_example_does():
         return {"x": [] if example["at"] == 0 else 1 / 0}
 
     assert hr.ColumnSource({"at": np.arange(3)}).map(function).schema["x"].shape == (0,)
+
+
+def draw_pair(example, rng):
+    return dict.fromkeys("ab", rng.random())
+
+
+class TestJoined:
+    """Every seeded map has its own numbers, wherever it is joined with others."""
+
+    other = NUMBERS.map(draw, seeded=True)
+
+    def test_end_to_end_outside_a_loader(self):
+        both = SEEDED.concat(self.other)
+        assert both.random_streams() == 2
+        assert [example["x"] for example in both] == expected(range(N)) + expected(range(N), 1)
+        assert both[N + 3]["x"] == both[N:][3]["x"] == expected([3], 1)[0]
+        assert both.batch([N + 1, 0])["x"].tolist() == [*expected([1], 1), *expected([0])]
+
+    def test_end_to_end_below_windows(self):
+        for both in (SEEDED.window(2).concat(self.other.window(2)), SEEDED.concat(self.other).window(2)):
+            batches = list(hr.Loader(both, 3, seed=4))
+            found = [value for batch in batches for value in batch["x"].reshape(-1).tolist()]
+            assert len(set(found)) == 2 * N
+
+    def test_in_a_mixture(self):
+        for shuffle in (False, True):
+            mixture = hr.Mixture([(SEEDED, 1), (self.other, 1)], shuffle=shuffle)
+            places = [mixture.place(position) for position in range(2 * N)]
+            wanted = [expected([index], component)[0] for component, index in places]
+            assert mixture.batch(range(2 * N))["x"].tolist() == wanted
+            assert [example["x"] for example in mixture] == wanted
+
+    def test_one_map_read_in_several_places_draws_once(self):
+        both = NUMBERS.map(draw_pair, seeded=True)
+        plain = SEEDED.select("x")
+        pair = both.select("a").zip(plain, both.select("b"))
+        for batch in (pair.batch(range(N)), *hr.Loader(pair, 5, shuffle=True, seed=3), *hr.Loader(pair.window(2), 3)):
+            assert (batch["a"] == batch["b"]).all()
+            assert not (batch["a"] == batch["x"]).any()
+        assert pair[3] == {"a": both[3]["a"], "x": expected([3], 1)[0], "b": both[3]["a"]}
+        copy = pickle.loads(pickle.dumps(pair))
+        assert copy[3] == pair[3]
+        assert pickle.loads(pickle.dumps(copy))[3] == pair[3]
+
+    def test_parts_of_one_map_keep_its_numbers(self):
+        parts = SEEDED.split("train[6:]+train[:6]")
+        assert [example["x"] for example in parts] == expected([*range(6, 12), *range(6)])
+        mixture = hr.Mixture([(SEEDED[:6], 1), (SEEDED[6:], 1)])
+        assert sorted(example["x"] for example in mixture) == sorted(expected(range(N)))
+
+
+def test_a_predicate_that_decides_nothing_is_named():
+    def both_ways(example):
+        return np.array([True, False])
+
+    with pytest.raises(TransformError, match=r"both_ways on example 0 failed with ValueError: The truth value"):
+        len(NUMBERS.filter(both_ways))
+    with pytest.raises(TransformError, match="both_ways on example 0"):
+        list(NUMBERS.filter(both_ways))

@@ -6,7 +6,7 @@ so threads, ranks, workers, batch sizes and resuming change nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Protocol, runtime_checkable
@@ -16,7 +16,15 @@ import numpy.typing as npt
 
 from headrace.contracts.values import Batch, Indices
 
-__all__ = ["HasRandomStreams", "RandomKeys", "ReadsWithKeys", "describe", "generators_at", "read_batch"]
+__all__ = [
+    "HasRandomStreams",
+    "RandomKeys",
+    "ReadsWithKeys",
+    "SharesStream",
+    "describe",
+    "generators_at",
+    "read_batch",
+]
 
 DOMAIN = 0x6865616472616365
 """The last word of every counter, ``"headrace"`` in ASCII: keeps our streams apart from a Philox generator of the user's own with the same key."""
@@ -35,6 +43,7 @@ class RandomKeys:
         positions: ``int64 (n,)``: where each example stands in the order of the epoch, counted over all ranks.
         stream: Distinguishes the nodes of one source that draw numbers.
         by_index: Whether the positions are no more than indices, so that each node that draws takes its own: see :meth:`at`.
+        shared: The streams of nodes that several of the joined sources read, by what :class:`SharesStream` gives.
 
     >>> keys = RandomKeys(7, 0, np.array([3, 5]))
     >>> [rng.integers(100) for rng in keys.generators()] == [rng.integers(100) for rng in keys.generators()]
@@ -46,6 +55,7 @@ class RandomKeys:
     positions: Indices
     stream: int = 0
     by_index: bool = False
+    shared: Mapping[object, int] | None = None
 
     @classmethod
     def of_indices(cls, indices: Indices) -> RandomKeys:
@@ -63,6 +73,16 @@ class RandomKeys:
     def skip(self, streams: int) -> RandomKeys:
         """The keys of the same examples for the stream that is ``streams`` further."""
         return replace(self, stream=self.stream + streams) if streams else self
+
+    def share(self, streams: Mapping[object, int]) -> RandomKeys:
+        """The same keys, for sources that share nodes: each of these has one stream, counted from that of these keys. Sharing that is known already is kept."""
+        own = {drawn: self.stream + stream for drawn, stream in streams.items()}
+        return replace(self, shared={**own, **(self.shared or {})})
+
+    def of_node(self, node: SharesStream, streams: int) -> RandomKeys:
+        """The keys that a node draws with, below which ``streams`` others do."""
+        first = self.shared.get(node.drawn_by()) if self.shared else None
+        return self.skip(streams) if first is None else replace(self, stream=first)
 
     def generators(self) -> Iterator[np.random.Generator]:
         """A generator for each example, in order; see :func:`generators_at`."""
@@ -113,6 +133,14 @@ class HasRandomStreams(Protocol):
 
     def random_streams(self) -> int:
         """How many streams of numbers it uses. 0: its values are not random."""
+
+
+@runtime_checkable
+class SharesStream(Protocol):
+    """A node that draws the same numbers wherever it is read: as image and as mask, one zipped with the other."""
+
+    def drawn_by(self) -> object:
+        """The same object for this node and for all that read a part of its features."""
 
 
 @runtime_checkable

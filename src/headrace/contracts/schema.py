@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -16,11 +16,13 @@ from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged
 from headrace.errors import NoSuchFeature, SchemaMismatch, Where, did_you_mean
 
-__all__ = ["Schema", "any_width", "join_even", "join_present"]
+__all__ = ["Schema", "any_width", "check_class_names", "join_even", "join_present"]
 
 SHOWN = 8
 """Features that a summary names."""
 SHOWN_CHARACTERS = 60
+SHOWN_CLASSES = 200
+"""Characters of a list of class names in a message."""
 MISSING = "No format holds missing values: put others in their place, with source.map(...)."
 
 
@@ -146,6 +148,32 @@ def _kind(feature: Feature) -> str:
 def _shape(feature: Feature) -> Any:
     text = str(feature.shape) if feature.keys is None else f"{feature.shape} from {', '.join(feature.keys.keys)}"
     return text if feature.default is None else f"{text} default {feature.default!r}"
+
+
+def check_class_names(names: Sequence[str], others: Sequence[str], where: Where, place: str, hint: str) -> None:
+    """Check that numbers stand for the same classes in two places.
+
+    Args:
+        names: The class names in the first place.
+        others: Those in the other one.
+        where: The feature, and the other place.
+        place: Where the first ones are, for the message.
+        hint: What to do.
+
+    Raises:
+        SchemaMismatch: They do not.
+    """
+    if names == others:
+        return
+    pairs = zip(names, others, strict=False)
+    at = next((at for at, (one, other) in enumerate(pairs) if one != other), min(len(names), len(others)))
+    one, other = (repr(each[at]) if at < len(each) else "nothing" for each in (names, others))
+    raise SchemaMismatch(
+        where,
+        expected=f"the class names {names!r:.{SHOWN_CLASSES}}, as in {place}",
+        found=f"{others!r:.{SHOWN_CLASSES}}: {at} is {other}, not {one}",
+        hint=hint,
+    )
 
 
 def join_even(column: Any, shape: tuple[int | None, ...]) -> Any:

@@ -28,7 +28,8 @@ from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Example, Indices, join, take_rows
 from headrace.errors import SchemaMismatch, Where
 from headrace.sampling.samplers import MAX_PERIOD, AcrossEpochs, InOrder, Interleaving, Shuffled, Weight, whole_parts
-from headrace.sources.operations.joining import cast_columns, join_schemas, to_cast
+from headrace.sources.operations.joining import JoinedStreams, cast_columns, is_alike, join_schemas, to_cast
+from headrace.sources.source import Source
 
 __all__ = ["Mixture", "Stop"]
 
@@ -43,7 +44,8 @@ class Mixture:
 
     Position ``p`` belongs to one component, computed from ``p`` alone. Among the first ``k`` positions, for every ``k``, each
     component's count differs from its share of ``k`` by less than one. Each component is read from start to end, then again,
-    across the epochs of the mixture: no example repeats before all have been read.
+    across the epochs of the mixture: no example repeats before all have been read. A mixture in a mixture goes on from epoch to
+    epoch as well; everywhere else, as in ``source.concat(mixture)``, a mixture is the examples of its first epoch.
 
     Positions are unbounded. ``len`` is the length of an epoch, which ends
 
@@ -68,7 +70,7 @@ class Mixture:
         TypeError: ``sources`` is neither a dict nor pairs, one of them is not a source, or a weight is not a number.
         ValueError: a weight is not positive, or a source is empty; with ``quotas``, a weight is not an integer, or an epoch
             would not hold one group. The loader raises it for a batch size that does not match the quotas.
-        SchemaMismatch: the sources have different features, or one whose values no type holds for all.
+        SchemaMismatch: the sources have different features, or one whose values no type holds for all, or with other class names.
     """
 
     def __init__(
@@ -77,11 +79,16 @@ class Mixture:
         pairs = _pairs(sources)
         if stop not in ("first", "all"):
             raise ValueError(f"stop must be 'first' or 'all', got {stop!r}")
-        self.sources: tuple[ReadsBatches, ...] = tuple(source for source, _ in pairs)
         self.stop: Stop = stop
         self.shuffle = shuffle
         self.seed = seed
         self.quotas = quotas
+        self.sources: tuple[ReadsBatches, ...] = tuple(
+            source.ordered(shuffle=True, seed=self._seed_of(number + 1) * _SEED_STEP % (1 << 64))[0]
+            if shuffle and isinstance(source, Mixture)
+            else source
+            for number, (source, _) in enumerate(pairs)
+        )
         if quotas:
             _check_quotas([weight for _, weight in pairs])
         self._interleaving = Interleaving(whole_parts([weight for _, weight in pairs]))
@@ -127,11 +134,11 @@ class Mixture:
     def _orders(self) -> tuple[InOrder | Shuffled, ...]:
         if not self.shuffle:
             return tuple(InOrder(len(source)) for source in self.sources)
-        # Components of equal length must be shuffled differently.
-        return tuple(
-            Shuffled(len(source), seed=(self.seed + number * _SEED_STEP) % (1 << 64))
-            for number, source in enumerate(self.sources)
-        )
+        return tuple(Shuffled(len(source), seed=self._seed_of(number)) for number, source in enumerate(self.sources))
+
+    def _seed_of(self, component: int) -> int:
+        """Components of equal length must be shuffled differently."""
+        return (self.seed + component * _SEED_STEP) % (1 << 64)
 
     @cached_property
     def _length(self) -> int:
@@ -147,8 +154,8 @@ class Mixture:
     def __getitem__(self, position: int) -> Example:
         """The example at a position, counted from 0 across all epochs."""
         component, index = self.place(position)
-        example: Example = self.sources[component][index]
-        if not self._casts[component]:
+        if not (self._casts[component] or component in self._other_orders or self._streams.before[-1]):
+            example: Example = self.sources[component][index]
             return example
         return {name: column[0] for name, column in self.batch([position]).items()}
 
@@ -180,6 +187,7 @@ class Mixture:
         components, draws = self._interleaving.components(wanted), self._interleaving.draws(wanted)
         used = np.unique(components) if wanted.size else np.zeros(1, np.int64)
         places = [np.flatnonzero(components == component) for component in used]
+        keys = self._streams.keys_at(wanted, keys)
         batches = [
             self._read(component, self._indices(component, draws[place]), None if keys is None else keys.take(place))
             for component, place in zip(used.tolist(), places, strict=True)
@@ -189,11 +197,15 @@ class Mixture:
     def _read(self, component: int, indices: Indices, keys: RandomKeys | None) -> Batch:
         """Examples of one source, in the dtypes of all."""
         source = self.sources[component]
-        batch = read_batch(source, indices, keys)
+        batch = read_batch(source, indices, self._streams.keys_of(component, keys))
+        if component in self._other_orders:
+            batch = {name: batch[name] for name in self.schema}
         return cast_columns(batch, self._casts[component], lambda row: _where(source, int(indices[row])))
 
     def _indices(self, component: int, draws: Indices) -> Indices:
         """A component's indices for its ``draws``-th turns, across its epochs."""
+        if isinstance(self.sources[component], Mixture):
+            return draws  # its positions go on across its epochs
         order = self._orders[component]
         epochs, positions = np.divmod(draws, len(order))
         if isinstance(order, InOrder):
@@ -205,14 +217,32 @@ class Mixture:
         return indices
 
     def random_streams(self) -> int:
-        """How many operations in a source draw random numbers, at most. Sources share streams, but no position of an epoch."""
-        return max(source.random_streams() if offers(source, HasRandomStreams) else 0 for source in self.sources)
+        """How many operations draw random numbers, in all sources."""
+        counts = [source.random_streams() for source in self.sources if offers(source, HasRandomStreams)]
+        return sum(counts)
+
+    @cached_property
+    def _streams(self) -> JoinedStreams:
+        nodes: list[Any] = [source.node if isinstance(source, Source) else source for source in self.sources]
+        return JoinedStreams.of(nodes)
+
+    @cached_property
+    def _other_orders(self) -> set[int]:
+        """The sources whose features stand in another order than those of the first."""
+        schemas = [_schema_of(source) for source in self.sources]
+        first = schemas[0]
+        return (
+            set()
+            if first is None
+            else {number for number, schema in enumerate(schemas) if schema is not None and list(schema) != list(first)}
+        )
 
     @property
     def cuts_cleanly(self) -> bool:
         """Whether a batch may be split into smaller ones: all sources have the same types and allow it."""
         schemas = [_schema_of(source) for source in self.sources]
-        alike = all(schema is not None and schema == schemas[0] for schema in schemas)
+        joined = self._joined
+        alike = joined is not None and all(schema is not None and is_alike(schema, joined) for schema in schemas)
         return alike and all(defines(source, CutsCleanly) and source.cuts_cleanly for source in self.sources)
 
     @cached_property

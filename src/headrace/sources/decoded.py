@@ -171,6 +171,7 @@ class DecodedNode:
         self.options: dict[str, ImageOptions] = {name: options[name] for name in stored}
         self.given: dict[str, Feature] = dict(given)
         self.stored: dict[str, Feature] = dict(stored)
+        self._drawn_by = object()
         if isinstance(parent, OverFiles):
             self.records: Records | Table = parent.records
 
@@ -213,6 +214,9 @@ class DecodedNode:
     def random_streams(self) -> int:
         return int(any(options.is_random for options in self.options.values()))
 
+    def drawn_by(self) -> object:
+        return self._drawn_by
+
     @cached_property
     def _stream(self) -> int:
         """Its own stream of random numbers: the nodes below it use those before."""
@@ -239,6 +243,7 @@ class DecodedNode:
     def narrow(self, names: tuple[str, ...], /) -> Node:
         stored = {name: feature for name, feature in self.stored.items() if name in names}
         narrowed = DecodedNode(narrow(self.parent, names), self.options, self.given, stored)
+        narrowed._drawn_by = self._drawn_by
         if "_decoded" in self.__dict__:  # found already: do not look again
             narrowed.__dict__["_decoded"] = {name: self._decoded[name] for name in stored}
         return narrowed
@@ -259,7 +264,7 @@ class DecodedNode:
         draws = None
         if count := max((decoder.draws for decoder in self._decoders.values()), default=0):
             own = RandomKeys.of_indices(indices) if keys is None else keys.at(indices)
-            draws = own.skip(self._stream).uniform(count)
+            draws = own.of_node(self, self._stream).uniform(count)
         columns = dict(batch)
         for name, decoder in self._decoders.items():
             try:

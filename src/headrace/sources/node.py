@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import operator
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
@@ -62,6 +63,8 @@ TEXT_KINDS = "OUS"
 """The kinds of dtypes whose arrays are compared by their values, because how they hold text differs."""
 MOST_LOOKED_AT = 256
 """Examples that are asked for the types that the first one does not show."""
+ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+"""Where an object lies in memory, as Python shows one of a class without a description of its own."""
 BLOCK = 256
 """Examples read at a time by iteration, if the node does not read in order."""
 FIRST_BLOCK = 64
@@ -174,7 +177,8 @@ def stream(node: Node, batch_size: int) -> Iterator[Batch] | None:
 
 def cuts_cleanly(node: Node) -> bool:
     """Whether a batch can be cut into smaller ones; not so where the user's own function makes the values."""
-    return class_defines(type(node), CutsBatches) and node.cuts_cleanly()  # type: ignore[attr-defined]
+    found: Any = class_defines(type(node), CutsBatches) and node.cuts_cleanly  # type: ignore[attr-defined]
+    return bool(found() if callable(found) else found)  # a property of sources, such as a Mixture, that are nodes
 
 
 def checked_reader(node: Node) -> Callable[[Indices], Batch]:
@@ -242,25 +246,6 @@ def _has_value(column: Any) -> bool:
     if isinstance(column, np.ndarray) and column.dtype == object:
         return any(value is not None for value in column.reshape(-1))
     return not isinstance(column, (np.ndarray, Strings)) or math.prod(column.shape) > 0
-
-
-def keep_dtypes(batch: Batch, node: Node) -> Batch:
-    """A batch that a function made, in which columns without any value have the dtypes of the node's schema: empty lists show none."""
-    return {name: _keep_dtype(column, node, name) for name, column in batch.items()}
-
-
-def _keep_dtype(column: Any, node: Node, name: str) -> Any:
-    if isinstance(column, Ragged):
-        inner = _keep_dtype(column.values, node, name)
-        return column if inner is column.values else Ragged(inner, column.offsets)
-    if not isinstance(column, np.ndarray) or column.size or column.dtype != np.float64:
-        return column
-    feature = node.schema.get(name)
-    if feature is None or 0 in feature.shape or feature.sparse:
-        return column
-    if feature.is_text:
-        return Strings.from_values(column.astype(object), is_text=feature.dtype == "str")
-    return column.astype(feature.numpy_dtype)
 
 
 def example_at(node: Node, index: int) -> Example:
@@ -385,15 +370,19 @@ def _add(update: Callable[[bytes], object], value: Any) -> None:
     elif isinstance(value, np.ndarray) and value.dtype.kind not in TEXT_KINDS:
         update(value.tobytes())
     else:
-        update(_bytes(repr(_plain(value))))
+        update(_bytes(ADDRESS.sub("", repr(_plain(value)))))
 
 
 def _plain(value: Any) -> Any:
-    """A value without arrays: their ``repr`` depends on NumPy's version and settings, and leaves out the middle."""
+    """A value without arrays and sets: their ``repr`` depends on NumPy's version and settings, or on the process."""
     if isinstance(value, np.ndarray) and value.dtype.kind not in TEXT_KINDS:
         return value.shape, value.tobytes()
     if isinstance(value, (np.ndarray, np.generic, Strings)):
         value = value.tolist()
     elif isinstance(value, Ragged):
         value = value.to_list()
+    elif isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
+    elif isinstance(value, (set, frozenset)):
+        value = sorted(value, key=repr)
     return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value

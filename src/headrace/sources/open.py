@@ -15,7 +15,7 @@ from headrace.codecs.example.codec import ExampleCodec
 from headrace.codecs.infer import RawCodec, infer_payloads, infer_schema
 from headrace.contracts.csv import CSV
 from headrace.contracts.feature import Feature
-from headrace.contracts.protocols import TABLES, SourceLike
+from headrace.contracts.protocols import TABLES, HasSchema, SourceLike, offers, reads_batches
 from headrace.contracts.records import ReadsFirst, Records, Table, TakesColumns, is_table
 from headrace.contracts.schema import Schema
 from headrace.errors import DataError, NoFiles, UnsupportedData, Where, did_you_mean
@@ -136,7 +136,8 @@ def is_path(given: Any) -> TypeGuard[Paths]:
     if isinstance(given, (list, tuple)):
         return not given or not isinstance(given[0], Mapping)
     is_table = any(hasattr(given, name) for name in TABLES)
-    return not (is_table or isinstance(given, (Mapping, Source, Iterator)))
+    is_source = reads_batches(given) and offers(given, HasSchema)  # such as a Mixture
+    return not (is_table or is_source or isinstance(given, (Mapping, Iterator)))
 
 
 def _open_in_memory(given: Any, columns: Sequence[str] | None, split: SplitLike | None) -> Source:

@@ -97,8 +97,7 @@ def as_indices(indices: npt.ArrayLike, n: int) -> Indices:
 class Source(Sequence[Example_co]):
     """Examples by index, with operations that make new sources: random access, picklable, safe in threads and after a fork.
 
-    No operation copies data. ``sort``, ``flat_map``, masks and windows of a feature read once what their index needs; all
-    others read nothing.
+    No operation copies data. ``sort``, ``flat_map``, masks and windows of a feature read once what their index needs; others nothing.
 
     Args:
         node: Reads the examples (:class:`headrace.sources.node.Node`); :func:`headrace.open` makes it for files.
@@ -163,7 +162,7 @@ class Source(Sequence[Example_co]):
     def __getitem__(self, index: Any) -> Any:
         """An example for an integer, a list of them for several integers, a source for a slice, a mask or names, a column for a name."""
         if isinstance(index, slice):
-            return self._slice(index)
+            return self.with_node(Chosen(self.node, range(len(self))[index]))
         if isinstance(index, (list, tuple, range)) or (isinstance(index, np.ndarray) and index.ndim):
             return self._several(index)
         if isinstance(index, str):
@@ -289,7 +288,7 @@ class Source(Sequence[Example_co]):
         return Source(concatenate([Chosen(self.node, range(start, stop)) for _, start, stop in pieces]))
 
     def concat(self, *others: SourceLike) -> Source[Example_co]:
-        """This source followed by others with the same features."""
+        """This source followed by others with the same features, in the order of this one."""
         return Source(Concatenated((self.node, *map(_node_of, others))))
 
     def zip(self, *others: SourceLike) -> Source:
@@ -361,9 +360,6 @@ class Source(Sequence[Example_co]):
         """A source of the same kind, with the same features, over another node."""
         return Source(node)
 
-    def _slice(self, index: slice) -> Source[Example_co]:
-        return self.with_node(Chosen(self.node, range(len(self))[index]))
-
     def _several(self, index: Any) -> Any:
         if isinstance(index, list) and index and isinstance(index[0], str):
             return self.select(*index)
@@ -395,5 +391,4 @@ class ColumnSource(Source):
 
 def _node_of(given: Any) -> Node:
     """The node of a source, or of what is accepted as one."""
-    node: Node = (given if isinstance(given, Source) else _hooks.as_source(given)).node
-    return node
+    return (given if isinstance(given, Source) else _hooks.as_source(given)).node

@@ -12,7 +12,8 @@ import numpy as np
 from headrace.contracts.protocols import PicksRows
 from headrace.contracts.random_keys import RandomKeys, describe, generators_at, read_batch
 from headrace.contracts.schema import Schema
-from headrace.contracts.values import Batch, Example, Indices
+from headrace.contracts.strings import Strings
+from headrace.contracts.values import Batch, Example, Indices, Ragged
 from headrace.errors import SchemaMismatch, TransformError, Where
 from headrace.sources.node import (
     Node,
@@ -20,7 +21,6 @@ from headrace.sources.node import (
     encoded_node,
     examples_of,
     first_schema,
-    keep_dtypes,
     list_rows,
     random_streams,
     runs_of,
@@ -36,6 +36,7 @@ __all__ = [
     "UserFunction",
     "filters_below",
     "found_instead",
+    "keep_dtypes",
 ]
 
 
@@ -64,6 +65,17 @@ class UserFunction:
             return self.function(example, *generator)
         except Exception as error:
             raise self._failure(index, generator, error) from error
+
+    def accepts(self, example: Example, index: int) -> bool:
+        """Whether the function returns something true for the example at ``index``.
+
+        Raises:
+            TransformError: It fails, or returns what is neither true nor false, such as an array.
+        """
+        try:
+            return bool(self.function(example))
+        except Exception as error:
+            raise self._failure(index, (), error) from error
 
     def make(self, example: Example, index: int, *generator: np.random.Generator) -> Example:
         """The example that the function makes of the one at ``index``.
@@ -168,6 +180,25 @@ def found_instead(made: object) -> str:
     return "None: is a return missing?" if made is None else f"{type(made).__name__} {made!r:.80}"
 
 
+def keep_dtypes(batch: Batch, node: Node) -> Batch:
+    """A batch that a function made, in which columns without any value have the dtypes of the node's schema: empty lists show none."""
+    return {name: _keep_dtype(column, node, name) for name, column in batch.items()}
+
+
+def _keep_dtype(column: Any, node: Node, name: str) -> Any:
+    if isinstance(column, Ragged):
+        inner = _keep_dtype(column.values, node, name)
+        return column if inner is column.values else Ragged(inner, column.offsets)
+    if not isinstance(column, np.ndarray) or column.size or column.dtype != np.float64:
+        return column
+    feature = node.schema.get(name)
+    if feature is None or 0 in feature.shape or feature.sparse:
+        return column
+    if feature.is_text:
+        return Strings.from_values(column.astype(object), is_text=feature.dtype == "str")
+    return column.astype(feature.numpy_dtype)
+
+
 class Mapped:
     """Every example of a node through a function.
 
@@ -181,6 +212,7 @@ class Mapped:
         self.parent = parent
         self.function = function
         self.seeded = seeded
+        self._drawn_by = object()
         self._names: list[str] | None = None
         """The features of the first batch, which all others must have."""
 
@@ -214,7 +246,8 @@ class Mapped:
         if not self.seeded:
             made = function.make_all(examples, at)
         else:
-            own = (RandomKeys.of_indices(indices) if keys is None else keys.at(indices)).skip(self._stream)
+            keys = RandomKeys.of_indices(indices) if keys is None else keys.at(indices)
+            own = keys.of_node(self, self._stream)
             drawn = zip(examples, at, own.generators(), strict=True)
             made = [function.make(example, index, generator) for example, index, generator in drawn]
         stacked = function.stack(made, at, batch, self._names)
@@ -223,6 +256,9 @@ class Mapped:
 
     def random_streams(self) -> int:
         return int(self.seeded)
+
+    def drawn_by(self) -> object:
+        return self._drawn_by
 
     @cached_property
     def _stream(self) -> int:
@@ -291,7 +327,7 @@ class Filtered:
         self.__dict__["_kept"] = Chosen(self.parent, indices)
 
     def _find(self, examples: Iterable[tuple[int, Example]]) -> Indices:
-        keeps = UserFunction(self.predicate, self.parent)
+        keeps = UserFunction(self.predicate, self.parent).accepts
         return np.array([i for i, example in examples if keeps(example, i)], np.int64)
 
     def _fitting(self, condition: PicksRows, begin: int, end: int) -> Indices:
@@ -328,7 +364,7 @@ class Filtered:
         if isinstance(self.predicate, PicksRows):
             yield from fitting_in_order(examples, self.predicate, self.parent.schema)
             return
-        keeps = UserFunction(self.predicate, self.parent)
+        keeps = UserFunction(self.predicate, self.parent).accepts
         for index, example in examples:
             if keeps(example, index):
                 yield index, example

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -21,12 +20,11 @@ from headrace.sources.node import (
     example_at,
     examples_of,
     narrow,
-    random_streams,
     runs_of,
     stored_bytes,
     stream,
 )
-from headrace.sources.operations.joining import cast_columns, join_schemas, to_cast
+from headrace.sources.operations.joining import JoinedStreams, cast_columns, is_alike, join_schemas, to_cast
 
 __all__ = [
     "Chosen",
@@ -222,19 +220,16 @@ class Concatenated:
     """The examples of several nodes, one node after the other. Numbers of several dtypes get one that holds them all.
 
     Raises:
-        SchemaMismatch: One has other features than the first, or a feature whose values no type holds with those of the first.
+        SchemaMismatch: One has other features than the first, or a feature whose values no type holds with those of the first, or that has
+            other class names.
     """
 
     def __init__(self, parents: tuple[Node, ...]) -> None:
-        first = list(parents[0].schema)
-        for parent in parents[1:]:
-            if list(parent.schema) != first:
-                raise SchemaMismatch(Where(), expected=f"the features {first}", found=str(list(parent.schema)))
+        if any(parent.schema != parents[0].schema for parent in parents[1:]):
+            # Without examples, features are of any type and name: those of what a function would make are not known.
+            parents = _in_one_order([parent for parent in parents if len(parent)] or list(parents[:1]))
         self.parents = parents
-        schemas = [parent.schema for parent in parents]
-        if any(schema != schemas[0] for schema in schemas):  # A column without rows is of any type.
-            schemas = [parent.schema for parent in parents if len(parent)] or schemas[:1]
-        self.schema: Schema = join_schemas(schemas)
+        self.schema: Schema = join_schemas([parent.schema for parent in parents])
         self._casts = [to_cast(parent.schema, self.schema) for parent in parents]
 
     @cached_property
@@ -248,9 +243,14 @@ class Concatenated:
     def batch(self, indices: Indices, /) -> Batch:
         return self.batch_with_keys(indices, None)
 
+    @cached_property
+    def _streams(self) -> JoinedStreams:
+        return JoinedStreams.of(self.parents)
+
     def batch_with_keys(self, indices: Indices, keys: RandomKeys | None, /) -> Batch:
         ends = self._ends
         part = np.searchsorted(ends, indices, side="right")
+        keys = self._streams.keys_at(indices, keys)
         starts = np.concatenate([np.zeros(1, np.int64), ends[:-1]])
         used = np.unique(part) if len(indices) else np.zeros(1, np.int64)
         if len(used) == 1:
@@ -266,7 +266,7 @@ class Concatenated:
     def _read(self, part: int, indices: Indices, keys: RandomKeys | None) -> Batch:
         """Examples of one node, in the dtypes of all."""
         parent = self.parents[part]
-        batch = read_batch(parent, indices, keys)
+        batch = read_batch(parent, indices, self._streams.keys_of(part, keys))
         return cast_columns(batch, self._casts[part], lambda row: parent.where(int(indices[row])))
 
     def where(self, index: int, /) -> Where:
@@ -304,10 +304,25 @@ class Concatenated:
         return Concatenated(tuple(map(encoded_node, self.parents)))
 
     def cuts_cleanly(self) -> bool:
-        return all(
-            cuts_cleanly(parent) and {**parent.schema, **{name: self.schema[name] for name in cast}} == {**self.schema}
-            for parent, cast in zip(self.parents, self._casts, strict=True)
-        )
+        return all(cuts_cleanly(parent) and is_alike(parent.schema, self.schema) for parent in self.parents)
+
+
+def _in_one_order(parents: Sequence[Node]) -> tuple[Node, ...]:
+    """The nodes with their features in the order of the first.
+
+    Raises:
+        SchemaMismatch: One has other features than the first.
+    """
+    first = list(parents[0].schema)
+    for parent in parents[1:]:
+        if set(parent.schema) != set(first):
+            raise SchemaMismatch(
+                Where(),
+                expected=f"the features {first}",
+                found=str(list(parent.schema)),
+                hint="select() or rename() them first.",
+            )
+    return tuple(parent if list(parent.schema) == first else keep_features(parent, first) for parent in parents)
 
 
 def concatenate(nodes: Sequence[Node]) -> Node:
@@ -346,17 +361,15 @@ class Zipped:
         return self.batch_with_keys(indices, None)
 
     def batch_with_keys(self, indices: Indices, keys: RandomKeys | None, /) -> Batch:
-        if keys is None and self._streams_before[-1]:  # Without keys, each node would draw from the first streams.
-            keys = RandomKeys.of_indices(indices)
+        keys = self._streams.keys_at(indices, keys)
         batch: Batch = {}
-        for parent, streams in zip(self.parents, self._streams_before, strict=True):
-            batch.update(read_batch(parent, indices, None if keys is None else keys.skip(streams)))
+        for part, parent in enumerate(self.parents):
+            batch.update(read_batch(parent, indices, self._streams.keys_of(part, keys)))
         return batch
 
     @cached_property
-    def _streams_before(self) -> list[int]:
-        """For each node, how many streams of random numbers those before it use: no two use the same."""
-        return list(accumulate(map(random_streams, self.parents[:-1]), initial=0))
+    def _streams(self) -> JoinedStreams:
+        return JoinedStreams.of(self.parents)
 
     def where(self, index: int, /) -> Where:
         return self.parents[0].where(index)

@@ -82,7 +82,8 @@ def test_a_source_without_examples_has_any_type():
 def test_what_the_wider_dtype_cannot_have_is_dropped(tmp_path):
     hr.write(tmp_path / "x.parquet", {"x": np.array([0, 1])}, schema={"x": hr.Feature("int8", names=("a", "b"))})
     named = hr.open(tmp_path / "x.parquet")
-    assert named.concat({"x": np.array([1])}).schema["x"] == hr.Feature("int64", names=("a", "b"))
+    hr.write(tmp_path / "y.parquet", {"x": np.array([1])}, schema={"x": hr.Feature("int64", names=("a", "b"))})
+    assert named.concat(hr.open(tmp_path / "y.parquet")).schema["x"] == hr.Feature("int64", names=("a", "b"))
     assert named.concat({"x": np.array([0.5])}).schema["x"] == hr.Feature("float64")
 
 
@@ -113,3 +114,138 @@ def test_parts_of_different_kinds_are_narrowed(tmp_path):
     for other in (hr.ColumnSource(columns), file.map(dict)):
         for both in (file.concat(other), other.concat(file)):
             assert both.select("x").batch([0, 4])["x"].tolist() == [0, 1]
+
+
+def both_ways(*sources):
+    """Two sources as concat and as Mixture join them."""
+    return sources[0].concat(*sources[1:]), hr.Mixture([(source, 1) for source in sources])
+
+
+def labels(path, names):
+    schema = None if names is None else {"x": hr.Feature("int64", names=names)}
+    hr.write(path, {"x": np.array([0, 1])}, schema=schema)
+    return hr.open(path)
+
+
+class TestClassNames:
+    def test_other_names_are_refused(self, tmp_path):
+        first = labels(tmp_path / "a.parquet", ("cat", "dog"))
+        for names, at in (
+            (("bird", "cat"), "0 is 'bird', not 'cat'"),
+            (("cat", "dog", "emu"), "2 is 'emu', not nothing"),
+        ):
+            other = labels(tmp_path / "b.parquet", names)
+            plain = hr.ColumnSource({"x": np.array([0, 1])})
+            for join in (
+                lambda other=other: first.concat(other),
+                lambda other=other: plain.concat(first, other),
+                lambda other=other: hr.Mixture([(first, 1), (other, 1)]),
+            ):
+                with pytest.raises(hr.SchemaMismatch, match=at) as raised:
+                    join()
+                assert "('cat', 'dog')" in str(raised.value)
+                assert repr(names) in str(raised.value)
+                assert raised.value.where.feature == "x"
+                assert "hr.open([first, second])" in raised.value.hint
+
+    def test_equal_names_stay(self, tmp_path):
+        first, second = (labels(tmp_path / name, ("cat", "dog")) for name in ("a.parquet", "b.parquet"))
+        for both in both_ways(first, second):
+            assert both.schema["x"].names == ("cat", "dog")
+
+    def test_numbers_without_names_may_be_of_other_classes(self, tmp_path):
+        first, second = labels(tmp_path / "a.parquet", ("cat", "dog")), labels(tmp_path / "b.parquet", ("bird", "cat"))
+        for pair in ((first, second.map(dict)), (second.map(dict), first)):
+            for both in both_ways(*pair):
+                assert both.schema["x"] == hr.Feature("int64")
+                assert hr.Loader(both, 2).source.cuts_cleanly is False
+
+    def test_numbers_beside_named_ones_are_still_cut(self, tmp_path):
+        named, plain = labels(tmp_path / "a.parquet", ("cat", "dog")), hr.ColumnSource({"x": np.array([0, 1])})
+        assert all(both.cuts_cleanly == named.cuts_cleanly for both in both_ways(named, plain))
+
+
+def test_images_of_two_encodings_are_of_several_kinds(tmp_path):
+    images = np.zeros((2, 4, 5, 3), np.uint8)
+    for name in ("png", "bmp"):
+        schema = {"image": hr.Feature("uint8", (4, 5, 3), encoding=name)}
+        hr.write(tmp_path / f"{name}.parquet", {"image": images}, schema=schema)
+    first, second = (hr.open(tmp_path / f"{name}.parquet") for name in ("png", "bmp"))
+    for both in both_ways(first, second):
+        assert both.schema["image"] == hr.Feature("uint8", (4, 5, 3), encoding="image")
+    assert first.concat(second).encoded().schema["image"].encoding == "image"
+    assert first.concat(first).schema["image"].encoding == "png"
+
+
+def test_a_function_may_make_other_lengths_than_that_of_its_first_example():
+    narrow = source(hr.Ragged.from_list([[1, 2], [3], [4, 5, 6]], "int32")).map(dict)
+    wide = source(hr.Ragged.from_list([[7, 8], [9]], "int64"))
+    for both in both_ways(narrow, wide):
+        for batch in hr.Loader(both, 1):
+            assert batch["x"].dtype == np.int64
+    assert [example["x"].tolist() for example in narrow.concat(wide)] == [[1, 2], [3], [4, 5, 6], [7, 8], [9]]
+
+
+def test_axes_that_differ_vary():
+    first, second = source(np.arange(6).reshape(2, 3)), source(np.arange(8).reshape(2, 4))
+    for both in both_ways(first, second):
+        assert both.schema["x"] == hr.Feature("int64", (None,))
+        assert not both.cuts_cleanly
+    both = first.concat(second)
+    assert both.window(2).schema["x"].shape == (None, None)
+    assert [len(x) for batch in hr.Loader(both, 3) for x in batch["x"]] == [3, 3, 4, 4]
+    inner = source(np.zeros((1, 2, 3), "f4")).concat(source(np.zeros((1, 2, 5))))
+    assert inner.schema["x"] == hr.Feature("float64", (2, None))
+    assert inner.batch([0])["x"].dtype == inner.batch([1])["x"].dtype == np.float64
+
+
+def test_sparse_rows_get_the_columns_of_the_widest(tmp_path):
+    first, second = source(sparse.csr_array(np.eye(3))), source(sparse.csr_array(np.eye(5, dtype="f4")))
+    for pair in ((first, second), (second, first)):
+        for both in both_ways(*pair):
+            assert both.schema["x"] == hr.Feature("float64", (5,), sparse=True)
+            assert {(batch["x"].shape[1], batch["x"].dtype.name) for batch in hr.Loader(both, 1)} == {(5, "float64")}
+            assert {example["x"].shape[-1] for example in both} == {5}
+    hr.write(tmp_path / "x.recordio", first.concat(second), format="recordio")
+    wanted = np.concatenate([np.eye(3, 5), np.eye(5)])
+    assert np.array_equal(hr.open(tmp_path / "x.recordio").batch(range(8))["x"].toarray(), wanted)
+
+
+def test_features_come_in_the_order_of_the_first_source():
+    first = hr.ColumnSource({"x": np.arange(3), "y": np.arange(3) + 100})
+    second = hr.ColumnSource({"y": np.arange(3) + 100, "x": np.arange(3)})
+    for both in both_ways(first, second):
+        assert list(both.schema) == ["x", "y"]
+        assert [list(batch) for batch in hr.Loader(both, 1)] == [["x", "y"]] * 6
+        assert [list(example) for example in both] == [["x", "y"]] * 6
+        assert all(example["y"] == example["x"] + 100 for example in both)
+
+
+class TestWithoutExamples:
+    """Sources without examples have features of any name and type, as those of what a function would make are not known."""
+
+    numbers = hr.ColumnSource({"i": np.arange(4), "t": ["x"] * 4})
+    none = numbers.filter(lambda example: example["i"] > 100)
+
+    def test_ranks_without_examples(self, tmp_path):
+        (tmp_path / "empty.csv").write_text("a,b\n")
+        (tmp_path / "full.csv").write_text("a,b\n1,2.5\n3,4.5\n")
+        both = hr.open(tmp_path / "empty.csv").concat(hr.open(tmp_path / "full.csv"))
+        found = [[b["a"].tolist() for b in hr.Loader(both, 2, shard=hr.Shard(rank, 3))] for rank in range(3)]
+        assert found == [[[1]], [[3]], [[]]]
+        assert both.batch([])["a"].dtype == np.int64
+
+    def test_functions(self):
+        def double(example):
+            return {"q": example["i"] * 2}
+
+        full = self.numbers.map(double)
+        for both in (
+            self.none.map(double).concat(full),
+            full.concat(self.none.map(double)),
+            full.concat(self.numbers.flat_map(lambda example: [])),
+            self.numbers.flat_map(lambda example: []).concat(full, self.none),
+        ):
+            assert [example["q"] for example in both] == [0, 2, 4, 6]
+            assert list(both.select("q").batch([])) == ["q"]
+        assert len(self.none.concat(self.none.map(double))) == 0

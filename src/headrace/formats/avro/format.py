@@ -34,7 +34,7 @@ from headrace.formats.avro.types import (
 from headrace.formats.avro.write import COMPRESSIONS, AvroWriter, join_avro
 from headrace.formats.index.index import FileIndex, RecordIndex, index_path, load_index, save_index
 from headrace.formats.index.places import record_bytes
-from headrace.formats.table.arrow_types import KEY, embedded_schema
+from headrace.formats.table.arrow_types import KEY, check_named_alike, embedded_schema
 from headrace.formats.table.blocks import BlockTable, verify_blocks
 from headrace.formats.table.values import BadValue, column_of, twice_error
 from headrace.io.local.mapped import guard_reads
@@ -110,12 +110,13 @@ class AvroTable(BlockTable):
         first, where = self._fields[0], Where(path=self.paths[0])
         stored = embedded_schema(self._head(0).metadata.get(KEY)) or Schema({})
         fits = {name for name, field in first.items() if name in stored and avro_type(stored[name]) == field.type}
-        return Schema(
-            {
-                name: stored[name] if name in fits and not stored[name].sparse else field.feature(where)
-                for name, field in first.items()
-            }
-        )
+        found = {
+            name: stored[name] if name in fits and not stored[name].sparse else field.feature(where)
+            for name, field in first.items()
+        }
+        texts = (self._head(file).metadata.get(KEY) for file in range(len(self.paths)))
+        check_named_alike(Schema(found), self.paths, texts)
+        return Schema(found)
 
     def _check_given(self, given: Schema) -> Schema:
         self._check_held(tuple(given), self._fields[0], "field", Where(path=self.paths[0]))

@@ -28,14 +28,15 @@ from headrace.formats.parquet.groups import (
     open_reader,
     part_of,
     plan_blocks,
+    schema_text_in,
 )
 from headrace.formats.parquet.pages import NativeColumns, read_codecs
 from headrace.formats.parquet.write import COMPRESSIONS, ParquetWriter, join_parquet
 from headrace.formats.table.arrow import from_arrow, leaf_array
 from headrace.formats.table.arrow_types import (
-    KEY,
     Leaf,
     arrow,
+    check_named_alike,
     embedded_schema,
     leaves_of,
     misfits,
@@ -140,10 +141,10 @@ class ParquetTable(BlockTable):
     def _own_schema(self) -> Schema:
         """The schema derived from the column types."""
         footer = self._footers[0]
-        written = embedded_schema((footer.metadata or {}).get(KEY.encode()))
-        leaves = list(leaves_of(footer.schema.to_arrow_schema()))
+        written, leaves = embedded_schema(schema_text_in(footer)), list(leaves_of(footer.schema.to_arrow_schema()))
         found = schema_of_leaves(leaves, Where(path=self.paths[0]), embedded=written)
         self._check_alike()
+        check_named_alike(found, self.paths, map(schema_text_in, self._footers))
         return found
 
     def _check_given(self, given: Schema) -> Schema:

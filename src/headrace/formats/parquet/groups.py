@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from headrace._optional import require
 from headrace.errors import CorruptFile, DataError, UnsupportedData, Where
-from headrace.formats.table.arrow_types import Leaf, arrow, feature_of
+from headrace.formats.table.arrow_types import KEY, Leaf, arrow, feature_of
 from headrace.io.system import usable_cores
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "open_reader",
     "part_of",
     "plan_blocks",
+    "schema_text_in",
 ]
 
 
@@ -204,6 +205,12 @@ def plan_blocks(file: int, sizes: Iterable[tuple[int, int]], columns: int) -> li
 def arrow_types_in(footer: Any) -> bytes | None:
     """The types that the writer had, as Arrow leaves them in the metadata."""
     found: bytes | None = (footer.metadata or {}).get(b"ARROW:schema")
+    return found
+
+
+def schema_text_in(footer: Any) -> bytes | None:
+    """The schema that our writers leave in the metadata."""
+    found: bytes | None = (footer.metadata or {}).get(KEY.encode())
     return found
 
 

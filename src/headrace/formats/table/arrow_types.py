@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,7 +33,7 @@ import numpy as np
 from headrace._optional import require
 from headrace.contracts.feature import MOST_AXES, Feature
 from headrace.contracts.records import Misfit
-from headrace.contracts.schema import Schema
+from headrace.contracts.schema import Schema, check_class_names
 from headrace.errors import CorruptFile, UnsupportedData, Where
 from headrace.formats.table.base import find_steps
 from headrace.formats.table.values import twice_error
@@ -45,6 +45,7 @@ __all__ = [
     "arrow",
     "arrow_compute",
     "arrow_type",
+    "check_named_alike",
     "embedded_schema",
     "leaves_of",
     "misfits",
@@ -309,6 +310,7 @@ def _unstorable(dtype: np.dtype[Any]) -> tuple[str, Feature | None] | None:
 
 
 KEY = "headrace.schema"
+NAMES_HINT = "Open them as two sources, and give one the numbers of the other with map(). With schema= they are read as that says."
 
 
 def embedded_schema(text: bytes | str | None) -> Schema | None:
@@ -322,3 +324,22 @@ def embedded_schema(text: bytes | str | None) -> Schema | None:
         return Schema.from_json(text.decode() if isinstance(text, bytes) else text)
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
+
+
+def check_named_alike(schema: Schema, paths: Sequence[str], texts: Iterable[bytes | str | None]) -> None:
+    """Check that the schemas in the metadata of files name the classes as that of the first file does.
+
+    Args:
+        schema: The schema of the first file.
+        paths: The files.
+        texts: The schema in the metadata of each.
+
+    Raises:
+        SchemaMismatch: One names other classes.
+    """
+    named = {name: feature.names for name, feature in schema.items() if feature.names is not None}
+    for path, text in zip(paths, texts, strict=True) if named else ():
+        other = embedded_schema(text) or Schema({})
+        for name, names in named.items():
+            others = other[name].names if name in other else None
+            check_class_names(names, others or names, Where(path=path, feature=name), paths[0], NAMES_HINT)

@@ -25,7 +25,6 @@ from headrace.sources.node import (
     cuts_cleanly,
     examples_of,
     first_schema,
-    keep_dtypes,
     list_rows,
     narrow,
     read_blocks,
@@ -35,7 +34,7 @@ from headrace.sources.node import (
 )
 from headrace.sources.stacking import copy_example, stack
 from headrace.sources.tables import ragged_rows
-from headrace.sources.user_functions import UserFunction, found_instead
+from headrace.sources.user_functions import UserFunction, found_instead, keep_dtypes
 from headrace.sources.views import keep_features
 
 __all__ = ["FeatureWindows", "FlatMapped", "Windows", "make_windows", "read_keyed", "read_lengths"]

@@ -1,30 +1,41 @@
-"""Features of several sources end to end: which type holds the values of all."""
+"""What several sources have in common when they are joined: the types that hold the values of all, and the random numbers of each."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from headrace.codecs.fit import fit_column
-from headrace.contracts.feature import PIXELS, Feature
-from headrace.contracts.schema import Schema
-from headrace.contracts.values import Batch
+from headrace.contracts.feature import PIXELS, SEVERAL_KINDS, Feature
+from headrace.contracts.protocols import defines
+from headrace.contracts.random_keys import HasRandomStreams, RandomKeys, SharesStream
+from headrace.contracts.schema import Schema, check_class_names
+from headrace.contracts.values import Batch, Indices
 from headrace.errors import SchemaMismatch, Where
+from headrace.sources.node import Node, walk
 
-__all__ = ["cast_columns", "join_schemas", "to_cast"]
+__all__ = ["JoinedStreams", "cast_columns", "is_alike", "join_schemas", "to_cast"]
 
 KINDS = {"U": "str", "S": "bytes", "O": "", "M": "times", "m": "durations"}
 """What values of each kind of dtype are called. All others are numbers, and can be joined."""
 HINT = "map() or a schema= gives them one type."
+NAMES_HINT = (
+    "Open class folders together, as hr.open([first, second]): that numbers the classes of all. Otherwise give one source the numbers of the "
+    "other with map()."
+)
 
 
 def join_schemas(schemas: Sequence[Schema]) -> Schema:
     """The schema of sources of the same features, one after the other: that of the first, in dtypes that hold the numbers of all.
 
+    Axes that differ vary. Class names stay if all have the same ones.
+
     Raises:
-        SchemaMismatch: A feature is text in one and numbers in another, has another number of axes, or no dtype holds all its values.
+        SchemaMismatch: A feature is text in one and numbers in another, has another number of axes or other class names, or no dtype holds
+            all its values.
     """
     first = schemas[0]
     if all(schema == first for schema in schemas[1:]):
@@ -34,6 +45,7 @@ def join_schemas(schemas: Sequence[Schema]) -> Schema:
 
 def _join(name: str, features: Sequence[Feature]) -> Feature:
     joined = features[0]
+    _check_names(name, features)
     for other in features[1:]:
         if (_kind(joined), joined.sparse, len(joined.shape)) != (_kind(other), other.sparse, len(other.shape)):
             raise _mismatch(name, joined, other)
@@ -42,7 +54,34 @@ def _join(name: str, features: Sequence[Feature]) -> Feature:
             if dtype.kind == "f" and joined.numpy_dtype.kind in "iu" and other.numpy_dtype.kind in "iu":
                 raise _mismatch(name, joined, other)  # NumPy takes floats for uint64 beside signed integers
             joined = _with_dtype(joined, dtype)
-    return joined
+        if joined.shape != other.shape:
+            joined = _with_shape(joined, _join_shapes(joined, other))
+    return _with_common_marks(joined, features)
+
+
+def _join_shapes(one: Feature, other: Feature) -> tuple[int | None, ...]:
+    """Axes that differ vary; sparse rows get the columns of the widest."""
+    pairs = list(zip(one.shape, other.shape, strict=True))
+    if one.sparse:
+        return tuple(None if None in pair else max(pair) for pair in pairs)  # type: ignore[type-var]
+    return tuple(length if length == second else None for length, second in pairs)
+
+
+def _with_common_marks(joined: Feature, features: Sequence[Feature]) -> Feature:
+    """Class names only where all have them: numbers without names may be those of other classes. Images of several encodings are of several kinds."""
+    encodings = {feature.encoding for feature in features}
+    encoding = SEVERAL_KINDS if len(encodings - {None}) > 1 and joined.encoding is not None else joined.encoding
+    names = joined.names if all(feature.names is not None for feature in features) else None
+    if (encoding, names) == (joined.encoding, joined.names):
+        return joined
+    return replace(joined, encoding=encoding, names=names)
+
+
+def _check_names(name: str, features: Sequence[Feature]) -> None:
+    """Refuse numbers that stand for a class in one source, and for another class in another."""
+    named = [feature.names for feature in features if feature.names is not None]
+    for names in named[1:]:
+        check_class_names(named[0], names, Where(feature=name), "the first source that has names", NAMES_HINT)
 
 
 def _kind(feature: Feature) -> str:
@@ -59,11 +98,10 @@ def _mismatch(name: str, first: Feature, other: Feature) -> SchemaMismatch:
 
 def _with_dtype(feature: Feature, dtype: np.dtype[Any]) -> Feature:
     """The feature with another dtype, without what that cannot have."""
-    default = None if feature.default is None else np.array(feature.default, feature.numpy_dtype)
     return Feature(
         dtype,
         feature.shape,
-        default=default,
+        default=_default_of(feature),
         encoding=feature.encoding if dtype.name in PIXELS else None,
         sparse=feature.sparse,
         steps=feature.steps,
@@ -71,13 +109,39 @@ def _with_dtype(feature: Feature, dtype: np.dtype[Any]) -> Feature:
     )
 
 
+def _with_shape(feature: Feature, shape: tuple[int | None, ...]) -> Feature:
+    return replace(feature, shape=shape, default=_default_of(feature), keys=None)
+
+
+def _default_of(feature: Feature) -> Any:
+    return None if feature.default is None else np.array(feature.default, feature.numpy_dtype)
+
+
 def to_cast(schema: Schema, joined: Schema) -> dict[str, Feature]:
-    """The features that have another dtype in the joined schema, as they are there."""
+    """The features that have another dtype in the joined schema, or more columns of sparse rows, as they are there.
+
+    Their axes are of any length: the schema of what a function makes tells those of the first example alone.
+    """
     return {
-        name: Feature(feature.dtype, schema[name].shape, sparse=feature.sparse)
+        name: Feature(
+            feature.dtype, feature.shape if feature.sparse else (None,) * len(feature.shape), sparse=feature.sparse
+        )
         for name, feature in joined.items()
-        if feature.dtype != schema[name].dtype and _kind(feature) not in ("str", "bytes")
+        if _kind(feature) not in ("str", "bytes") and _is_other(schema[name], feature)
     }
+
+
+def _is_other(feature: Feature, joined: Feature) -> bool:
+    return feature.dtype != joined.dtype or (joined.sparse and feature.shape != joined.shape)
+
+
+def is_alike(schema: Schema, joined: Schema) -> bool:
+    """Whether columns have the dtypes and axes of the joined schema after :func:`cast_columns`."""
+    return all(
+        (feature.sparse or feature.shape == joined[name].shape)
+        and (feature.dtype == joined[name].dtype or _kind(feature) not in ("str", "bytes"))
+        for name, feature in schema.items()
+    )
 
 
 def cast_columns(batch: Batch, features: Mapping[str, Feature], where: Callable[[int], Where]) -> Batch:
@@ -105,4 +169,45 @@ def _cast(column: Any, feature: Feature, name: str) -> Any:
     if not hasattr(column, "tocsr"):
         return fit_column(column, feature, name)
     data = fit_column(column.data, Feature(feature.dtype), name)
-    return type(column)((data, column.indices, column.indptr), shape=column.shape)
+    width = column.shape[-1] if feature.shape[0] is None else feature.shape[0]
+    return type(column)((data, column.indices, column.indptr), shape=(*column.shape[:-1], width))
+
+
+@dataclass
+class JoinedStreams:
+    """Which streams of random numbers joined sources draw from: no two nodes from the same one.
+
+    Args:
+        before: For each source, how many streams those before it use.
+        shared: The streams of nodes that several sources read, or one in several places. Such a node draws the same numbers in each.
+    """
+
+    before: list[int]
+    shared: dict[object, int]
+
+    @classmethod
+    def of(cls, parts: Sequence[Node]) -> JoinedStreams:
+        """The streams of these sources, in their order."""
+        before: list[int] = []
+        places: dict[object, int] = {}
+        shared: dict[object, int] = {}
+        count = 0
+        for part in parts:
+            before.append(count)
+            for node in walk(part):
+                streams = node.random_streams() if defines(node, HasRandomStreams) else 0
+                drawn = node.drawn_by() if streams and defines(node, SharesStream) else None
+                if drawn is not None and places.setdefault(drawn, count) != count:
+                    shared[drawn] = places[drawn]
+                count += streams
+        return cls(before, shared)
+
+    def keys_at(self, indices: Indices, keys: RandomKeys | None) -> RandomKeys | None:
+        """The keys of all sources. Without any, each would draw from the first streams; ``None``: at most the first source draws."""
+        if keys is None and self.before[-1]:
+            keys = RandomKeys.of_indices(indices)
+        return keys if keys is None or not self.shared else keys.share(self.shared)
+
+    def keys_of(self, part: int, keys: RandomKeys | None) -> RandomKeys | None:
+        """The keys of one source, of those that :meth:`keys_at` gave."""
+        return None if keys is None else keys.skip(self.before[part])
