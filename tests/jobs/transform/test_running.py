@@ -61,6 +61,31 @@ def test_answers_of_names_with_escapes_stay_apart(jobs, tmp_path):
     assert {jobs.store.resolve(one.output).name for one in record.files()} == {f"{name}.out" for name in names}
 
 
+def test_answers_that_would_replace_objects_of_the_input_are_refused(jobs):
+    jobs.put(**{"a.csv": "1\n", "a.csv.out": "5\n"})
+    reason = jobs.fail("Strict", output_path="s3://in/data")
+    assert "the answers to s3://in/data/a.csv would replace s3://in/data/a.csv.out" in reason
+    assert jobs.store.resolve("s3://in/data/a.csv.out").read_text() == "5\n"
+    assert not jobs.store.resolve("s3://in/data/a.csv.out.out").exists()
+
+
+def test_a_resumed_job_takes_its_own_answers_for_no_objects(jobs):
+    jobs.put(**{"a.csv": "1\n"})
+    jobs.run("Strict", output_path="s3://in/data")
+    jobs.put(**{"b.csv": "2\n"})
+    record = jobs.run("Strict", output_path="s3://in/data", resume=True)
+    assert record.content["Files"] == {"Total": 2, "Completed": 2, "Failed": 0}
+    assert not jobs.store.resolve("s3://in/data/a.csv.out.out").exists()
+
+
+def test_links_to_one_file_are_objects_of_their_own(jobs):
+    jobs.put(**{"a.csv": "1\n"})
+    file = jobs.store.resolve("s3://in/data/a.csv")
+    (file.parent / "b.csv").symlink_to(file)
+    jobs.run("Strict")
+    assert (jobs.out("a.csv"), jobs.out("b.csv")) == (b"2\n", b"2\n")
+
+
 def test_an_object_that_a_manifest_names_in_vain_fails_the_job(jobs):
     jobs.store.put("s3://in/list", json.dumps([{"prefix": "s3://in/data/"}, "gone"]))
     reason = jobs.fail("Strict", input_uri="s3://in/list", data_type="ManifestFile")
