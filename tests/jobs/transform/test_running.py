@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import struct
 import threading
 
 import pytest
@@ -203,6 +204,12 @@ def test_a_damaged_object_fails_alone(jobs):
     reason = jobs.fail("Strict", compression="Gzip", **LINES)
     assert reason.startswith("ClientError: 1 of 3 files failed; the first: b: expected the end of the gzip stream")
     assert [jobs.out(name) for name in "abc"] == [b"2\n", None, b"6\n"]
+
+
+def test_advice_about_damage_names_nothing_that_jobs_lack(jobs):
+    jobs.put(a=struct.pack("<IIII", 0xCED7230A, 0, 0xCED7230A, 5) + b"tail")
+    reason = jobs.fail("Strict", split_type="RecordIO")
+    assert reason.endswith("`headrace verify` lists every fault.")
 
 
 def test_a_record_that_is_too_large_fails_its_file(jobs):
