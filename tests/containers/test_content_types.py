@@ -53,9 +53,20 @@ def test_a_type_that_is_refused_is_no_answer(header):
 
 @pytest.mark.parametrize(
     ("header", "wanted"),
-    [("*/*", JSON), ("text/*", CSV), ("image/png", None), ("image/png, */*;q=0.1", JSON), ("application/*", JSON),
-     ("application/json;q=0, */*", CSV), ("application/json;q=0", None), ("text/*, text/csv;q=0", None),
-     ("text/*;q=0, text/csv", CSV), ("*/*, application/*;q=0", CSV), ("*/*;q=0", None), ("", JSON)],
+    [
+        ("*/*", JSON),
+        ("text/*", CSV),
+        ("image/png", None),
+        ("image/png, */*;q=0.1", JSON),
+        ("application/*", JSON),
+        ("application/json;q=0, */*", CSV),
+        ("application/json;q=0", None),
+        ("text/*, text/csv;q=0", None),
+        ("text/*;q=0, text/csv", CSV),
+        ("*/*, application/*;q=0", CSV),
+        ("*/*;q=0", None),
+        ("", JSON),
+    ],
 )
 def test_choose(header, wanted):
     assert choose(header, (JSON, CSV), JSON) == wanted

@@ -300,7 +300,9 @@ def test_values_in_csv_are_never_pythons_names_for_them():
     assert write(pd.Series(["1,2", "3,4"])) == "1,2\n3,4"
     assert write(pd.Series([1.5, 2])) == "1.5,2.0"
     assert write(pd.Series(["x", "y"], index=["a", "b"])) == "x,y"
-    assert write(np.ma.array([[1.0, -999]], mask=[[0, 1]])) == write([np.ma.array([1.0, -999], mask=[0, 1])]) == "1.0,nan"
+    assert (
+        write(np.ma.array([[1.0, -999]], mask=[[0, 1]])) == write([np.ma.array([1.0, -999], mask=[0, 1])]) == "1.0,nan"
+    )
     for value in ([[1, [2, 3]]], [[{}]], [{"a": 1}], [{1, 2}], np.array([(1, 2.0)], "i4,f8"), [[1, np.arange(2)]]):
         with pytest.raises(ValueError, match=r"each cell|Unable to handle"):
             write(value)

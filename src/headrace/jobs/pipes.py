@@ -55,7 +55,9 @@ class PipeFeeder:
     def close(self) -> None:
         """Stop feeding and remove the FIFOs."""
         self._ended.set()
-        deadline = time.monotonic() + CLOSE_S  # a thread whose pipe a script has removed waits for ever, and holds nothing
+        deadline = (
+            time.monotonic() + CLOSE_S
+        )  # a thread whose pipe a script has removed waits for ever, and holds nothing
         while self._thread.is_alive() and time.monotonic() < deadline:
             # A writer waits in open() for a reader, so open the FIFO for a moment.
             with contextlib.suppress(OSError):

@@ -144,7 +144,7 @@ def _first_unfit(texts: Iterable[str]) -> str | None:
         if NUL in text:
             return "a NUL character"
         if unfit := SURROGATE.search(text):
-            return f"half a surrogate pair, {ascii(unfit[0])}"
+            return f"half a surrogate pair, {unfit[0]!a}"
     return None
 
 

@@ -7,7 +7,8 @@ import io
 import json
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Any
 
@@ -185,7 +186,7 @@ def _csv_row(row: Any) -> str:
         return _csv_cell(row)  # type: ignore[no-any-return]
     if not hasattr(row, "to_csv"):
         row = _as_numpy(row)
-    if not hasattr(row, "__len__") or isinstance(row, Mapping | Set) or getattr(row, "ndim", 1) == 0:
+    if not hasattr(row, "__len__") or isinstance(row, Mapping | AbstractSet) or getattr(row, "ndim", 1) == 0:
         raise ValueError(
             f"Unable to handle input format: {type(row)}. In a list that begins with a text or a row, each item is a row; "
             "write [row] or a tuple for a single row of several values"

@@ -315,7 +315,19 @@ def test_a_cell_is_a_number_if_json_says_so(text):
     assert type(found) is type(expected)
 
 
-WRITTEN = ["12345678901234567.25", "0.1000000000000000055", "1.10", "-0", "-0.0", "1e3", "1E+2", "0.00001", "5e-324", "0.5", "-7"]
+WRITTEN = [
+    "12345678901234567.25",
+    "0.1000000000000000055",
+    "1.10",
+    "-0",
+    "-0.0",
+    "1e3",
+    "1E+2",
+    "0.00001",
+    "5e-324",
+    "0.5",
+    "-7",
+]
 
 
 def test_numbers_stay_as_they_are_written(joining):
