@@ -376,6 +376,19 @@ def test_a_script_may_remove_its_pipe(run, script, store, monkeypatch):
     run(script(text), channels={"train": Channel(uri="s3://in/data", input_mode="Pipe")})
 
 
+def test_a_script_may_remove_its_input(run, script, store):
+    store.put("s3://in/data/a", "1\n")
+    text = """
+        import os, pathlib, shutil, time
+        folder = pathlib.Path(os.environ["SM_INPUT_DIR"], "data")
+        with open(folder / "train_0", "rb") as pipe:
+            shutil.rmtree(folder)
+            assert pipe.read() == b"1\\n"
+        time.sleep(0.3)
+    """
+    run(script(text), channels={"train": Channel(uri="s3://in/data", input_mode="Pipe")})
+
+
 def test_a_pipe_whose_name_is_taken_fails_the_job_instead_of_leaving_its_script_waiting(tmp_path):
     (tmp_path / "c_2").mkdir()
     faults = []

@@ -55,9 +55,8 @@ class PipeFeeder:
     def close(self) -> None:
         """Stop feeding and remove the FIFOs."""
         self._ended.set()
-        deadline = (
-            time.monotonic() + CLOSE_S
-        )  # a thread whose pipe a script has removed waits for ever, and holds nothing
+        # A thread whose pipe a script has removed waits for ever. It holds nothing.
+        deadline = time.monotonic() + CLOSE_S
         while self._thread.is_alive() and time.monotonic() < deadline:
             # A writer waits in open() for a reader, so open the FIFO for a moment.
             with contextlib.suppress(OSError):
@@ -79,6 +78,8 @@ class PipeFeeder:
         try:
             while not self._ended.is_set():
                 self._feed_epoch()
+        except FileNotFoundError:
+            return  # the script has removed the whole folder, so it does not wait for a pipe
         except Exception as error:  # noqa: BLE001 - passed to the job, whose script waits for the pipe
             if not self._ended.is_set():
                 self._on_error(error)
