@@ -46,6 +46,7 @@ def test_a_type_that_is_refused_is_no_answer(header):
     dialect = DIALECTS["fixed"]
     assert dialect.accept(header, CSV, ()) == CSV
     assert dialect.accept(f"{header}, */*;q=0.1", JSON, ()) not in (JSON, header)
+    assert dialect.accept("*/*;q=0", JSON, ()) == "*/*;q=0"
     accept = dialect.accept(header, JSON, ())
     with pytest.raises(RequestError, match="406: answers are available as"):
         dialect.output_fn([1], accept)
@@ -65,6 +66,8 @@ def test_a_type_that_is_refused_is_no_answer(header):
         ("text/*;q=0, text/csv", CSV),
         ("*/*, application/*;q=0", CSV),
         ("*/*;q=0", None),
+        ("text/*, */*;q=0", CSV),
+        ("*/*;q=0, text/csv;q=0.1", CSV),
         ("", JSON),
     ],
 )

@@ -135,14 +135,18 @@ def parse_accept(header: str) -> tuple[str, ...]:
 
 @cached
 def refuses(header: str, media: str) -> bool:
-    """Whether an ``Accept`` header gives a content type, or all of its family, the quality 0.
+    """Whether an ``Accept`` header gives a content type the quality 0, itself or through its family.
 
     >>> refuses("text/*;q=0, */*", "text/csv")
     True
     """
+    refused, wanted = {one.media for one in _ranges(header) if one.quality <= 0}, parse_accept(header)
     family = media.partition("/")[0] + "/*"
-    refused = {one.media for one in _ranges(header) if one.quality <= 0}
-    return media in refused or (family in refused and media not in parse_accept(header))
+    # The narrowest range counts.
+    for name in (media, family, ANY):
+        if name in refused or name in wanted:
+            return name in refused
+    return False
 
 
 @cached
