@@ -338,6 +338,9 @@ def test_numbers_stay_as_they_are_written(joining):
     answer = '{"score": 1.0000000000000000001}'
     assert case.output(answer + "\n") == f'{record[:-1]}, "SageMakerOutput": {answer}}}\n'
     assert joining('[1.10, "\\ud800"]\n', LINES, LINES, input_filter="$[0,1]").body() == '[1.10, "\\ud800"]\n'
+    deep = "[" * 199 + "1.10" + "]" * 199
+    assert joining(f"[{deep}]\n", LINES, LINES, input_filter="$[0]").body() == f"{deep}\n"
+    assert joining("[1.10, NaN, -Infinity]\n", LINES, LINES, input_filter="$[0:]").body() == "[1.10, NaN, -Infinity]\n"
     joined = joining(",".join(WRITTEN) + "\n", CSV, LINES, join_source="Input").output("1\n")
     assert joined == f'{{"SageMakerInput": [{numbers}], "SageMakerOutput": 1}}\n'
 

@@ -303,7 +303,7 @@ def _dump(value: Any, encoder: json.JSONEncoder) -> str:
 def _dump_parts(value: Any, encoder: json.JSONEncoder) -> str:
     if isinstance(value, NumberText):
         return value.text
-    if type(value) in (int, float):
+    if type(value) is int or (type(value) is float and math.isfinite(value)):
         return repr(value)
     if isinstance(value, dict):
         pairs = (f"{encoder.encode(name)}: {_dump_parts(part, encoder)}" for name, part in value.items())
