@@ -8,11 +8,12 @@ from typing import Protocol
 
 from headrace.errors import CorruptFile, CorruptRecord, DataError, SchemaMismatch, Where
 
-__all__ = ["NativeFault", "describe", "describe_payload"]
+__all__ = ["NativeFault", "describe", "describe_payload", "without_skip_hint"]
 
 LIST_HINT = "`headrace verify` lists every fault"
 RAW_HINT = f"If the records are not messages, read them with codec='raw'. {LIST_HINT}."
-VERIFY_HINT = LIST_HINT + "; on_corrupt='skip' leaves damaged records out."
+SKIP_HINT = "; on_corrupt='skip' leaves damaged records out"
+VERIFY_HINT = LIST_HINT + SKIP_HINT + "."
 KINDS = {0: "no values", 1: "bytes", 2: "float32", 3: "int64"}
 
 
@@ -52,6 +53,12 @@ def describe_payload(error: NativeFault, where: Where, features: Sequence[str] =
         return fault
     hint = f"The record is truncated, or a length in it is wrong. {RAW_HINT}"
     return CorruptRecord(fault.where, expected=fault.expected, found=fault.found, hint=hint)
+
+
+def without_skip_hint(error: DataError) -> DataError:
+    """The error for a caller that has no ``on_corrupt``, such as a job."""
+    hint = error.hint.replace(SKIP_HINT, "")
+    return type(error)(error.where, expected=error.expected, found=error.found, hint=hint)
 
 
 def _describe_unknown(error: NativeFault, where: Where) -> DataError:

@@ -22,6 +22,7 @@ from headrace.containers.toolkit import encoders, errors, inference_decoder, inf
 from headrace.errors import RequestError
 
 CSV, JSON, NPY, NPZ = content_types.CSV, content_types.JSON, content_types.NPY, content_types.NPZ
+JSONLINES, RECORDIO = content_types.JSONLINES, content_types.RECORDIO_PROTOBUF
 FAMILIES = [encoders, inference_encoder]
 
 
@@ -202,6 +203,43 @@ def test_predictions_of_other_libraries():
     assert encoding.encode(table, CSV) == b"1,x\n2,y\n"
     assert encoding.encode(table, JSON) == b'[[1, "x"], [2, "y"]]'
     assert encoding.encode(scipy.sparse.csr_array(np.eye(2)), CSV) == b"1.0,0.0\n0.0,1.0\n"
+
+
+@pytest.mark.parametrize("masked", [np.ma.array([1.0, -999], mask=[0, 1]), [1.0, np.ma.masked]])
+def test_what_a_mask_hides_is_no_answer(masked):
+    assert encoding.encode(masked, JSON) == b"[1.0, null]"
+    assert encoding.encode(masked, JSONLINES) == b"1.0\nnull\n"
+    assert encoding.encode(masked, CSV) == b"1.0\nnan\n"
+    for media in (NPY, NPZ, RECORDIO):
+        found = decoding.decode(encoding.encode(masked, media), media)
+        found = np.ravel(found.toarray() if media == NPZ else found)
+        assert np.array_equal(found, [1.0, np.nan], equal_nan=True)
+
+
+def test_rows_with_masks_may_be_a_list():
+    rows = list(np.ma.array([[1.0, -999], [3, 4]], mask=[[0, 1], [0, 0]]))
+    assert encoding.encode(rows, CSV) == b"1.0,nan\n3.0,4.0\n"
+    assert encoding.encode(rows, JSONLINES) == b"[1.0, null]\n[3.0, 4.0]\n"
+
+
+def test_other_masked_values_have_no_form_in_csv():
+    with pytest.raises(RequestError, match="406: .*masked ones of int64.*ask for application/json"):
+        encoding.encode(np.ma.array([1, -999], mask=[0, 1]), CSV)
+
+
+def test_values_of_numpy_are_not_answered_as_python_shows_them():
+    labels = np.array([b"cat", "é".encode()])
+    assert encoding.encode(labels, CSV) == encoding.encode(list(labels), CSV) == "cat\né\n".encode()
+    assert encoding.encode(labels, JSON) == b'["cat", "\\u00e9"]'
+    assert encoding.encode(labels, JSONLINES) == b'"cat"\n"\\u00e9"\n'
+    for value in (np.array([b"\xff"]), np.array([b"a", 1], object)):
+        with pytest.raises(RequestError, match=r"406|500"):
+            encoding.encode(value, CSV)
+    with pytest.raises(RequestError, match=r"406: .*csv has columns of plain values"):
+        encoding.encode(np.array([(1, 2.0)], "i4,f8"), CSV)
+    assert encoding.encode(np.array([0.5], np.longdouble), JSON) == b"[0.5]"
+    with pytest.raises(RequestError, match="clongdouble"):
+        encoding.encode(np.array([0.5], np.clongdouble), JSON)
 
 
 def claims(shape):

@@ -212,6 +212,23 @@ def test_the_same_request_has_the_same_answer_again(server, asked):
     assert found == found[:1] * len(found)
 
 
+HELLO, PING = POST + b"Content-Length: 5\r\n\r\nhello", b"GET /ping HTTP/1.1\r\nHost: x\r\n\r\n"
+BROKEN = [b"XXXX", POST + b"Content-Length: x\r\n\r\n", POST + CHUNKED + b"zz\r\n"]
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+@pytest.mark.parametrize("whole", [[HELLO], [PING], [HELLO, HELLO], [PING, HELLO, PING], [PING, PING, HELLO]])
+def test_whole_requests_before_broken_ones_are_answered(fast, whole, broken):
+    found = answers(converse(fast, b"".join(whole) + broken))
+    assert [body for _, body in found] == [b"HELLO" if one == HELLO else b"" for one in whole]
+    assert all(b"http/1.1 200 ok" in b"".join(lines).lower() for lines, _ in found)
+
+
+def test_other_transfer_codings_are_refused(server):
+    sent = POST + b"Connection: close\r\nTransfer-Encoding: gzip, chunked\r\n\r\n3\r\n\x1f\x8b\x08\r\n0\r\n\r\n"
+    assert int(converse(server, sent).split()[1]) in (400, 501)
+
+
 def test_a_client_that_reads_late_gets_every_answer(server):
     body = b"a" * 200_000
     with connect(server) as sock:

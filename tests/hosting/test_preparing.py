@@ -1,6 +1,7 @@
 """Preparation before processes load the containers."""
 
 import io
+import sys
 import tarfile
 import tempfile
 
@@ -47,6 +48,18 @@ def dependency(tmp_path, word):
 
 def answer(stage):
     return load_handler(stage)(Request(body=b"", content_type="text/csv")).body
+
+
+def test_the_python_path_of_a_container_is_searched(tmp_path, script, monkeypatch):
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "words", raising=False)
+    (tmp_path / "library").mkdir()
+    dependency(tmp_path / "library", "found")
+    stage = script_stage(
+        tmp_path, entry_point=script, environment={"PYTHONPATH": f"{tmp_path}/none:{tmp_path}/library"}
+    )
+    assert answer(stage) == b"found"
+    sys.modules.pop("words", None)
 
 
 def test_a_script_with_dependencies_is_put_together_once(tmp_path, temporary, script):

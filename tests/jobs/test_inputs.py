@@ -12,7 +12,7 @@ from headrace.contracts.job import Channel
 from headrace.errors import JobFailed
 from headrace.formats.recordio.format import read_stream
 from headrace.io.write.atomic import AtomicFile
-from headrace.jobs import tree
+from headrace.jobs import pipes, tree
 from headrace.jobs.pipes import PipeFeeder, epoch_bytes
 from headrace.jobs.spec import TrainingSpec
 from headrace.jobs.store import InputObject, PathStore, augmented_values, list_objects, shuffled_order
@@ -313,7 +313,7 @@ def test_all_violations_of_limits_are_reported_together():
         "at least 1 host",
         "max_runtime_s",
         "105 hyperparameters",
-        "the name of hyperparameter 'a=b' has a NUL character or =",
+        "the name of hyperparameter 'a=b' has =,",
         "hyperparameter 'nul' has a NUL character",
         "environment variable 'NUL' has a NUL character",
         "'long' has 2501 characters",
@@ -328,6 +328,82 @@ def test_all_violations_of_limits_are_reported_together():
         "'LONG' has 513 characters",
     ):
         assert words in reported, words
+
+
+@pytest.mark.parametrize(
+    ("value", "fault"),
+    [
+        ("x\0y", "a NUL character"),
+        ({"a": "\0"}, "a NUL character"),
+        ("\ud800", "half a surrogate pair"),
+        ({"\udfff": 1}, "half a surrogate pair"),
+    ],
+)
+def test_json_hides_nothing_that_no_variable_holds(value, fault):
+    with pytest.raises(ValueError, match=f"hyperparameter 'a' has {fault}"):
+        TrainingSpec(name="job", output_path="x", hyperparameters=tree.as_json({"a": value}))
+
+
+@pytest.mark.parametrize("value", ["\udcff", ["\0"], {"a": ["\0"]}, "\U0001f600", 1])
+def test_what_variables_hold_is_a_hyperparameter(run, script, value):
+    run(script("pass"), hyperparameters=tree.as_json({"a": value}))
+
+
+@pytest.mark.parametrize(("name", "is_refused"), [("train_0", True), ("train_12", True), ("train_01", False)])
+def test_a_channel_cannot_have_the_name_of_a_pipe(name, is_refused):
+    channels = {name: Channel(uri="x"), "train": Channel(uri="x", input_mode="Pipe")}
+    if not is_refused:
+        TrainingSpec(name="job", output_path="x", channels=channels)
+        return
+    with pytest.raises(ValueError, match=f"channel '{name}' has the name of the pipe of channel 'train' for epoch"):
+        TrainingSpec(name="job", output_path="x", channels=channels)
+
+
+def test_pipes_may_have_names_of_other_pipes():
+    pipe = Channel(uri="x", input_mode="Pipe")
+    TrainingSpec(name="job", output_path="x", channels={"train": pipe, "train_1": pipe})
+
+
+def test_a_script_may_remove_its_pipe(run, script, store, monkeypatch):
+    monkeypatch.setattr(pipes, "CLOSE_S", 0.5)
+    store.put("s3://in/data/a", "1\n")
+    text = """
+        import os, pathlib
+        path = pathlib.Path(os.environ["SM_INPUT_DIR"], "data", "train_0")
+        path.unlink()
+        path.mkdir()
+    """
+    run(script(text), channels={"train": Channel(uri="s3://in/data", input_mode="Pipe")})
+
+
+def test_a_script_may_remove_its_input(run, script, store):
+    store.put("s3://in/data/a", "1\n")
+    text = """
+        import os, pathlib, shutil, time
+        folder = pathlib.Path(os.environ["SM_INPUT_DIR"], "data")
+        with open(folder / "train_0", "rb") as pipe:
+            shutil.rmtree(folder)
+            assert pipe.read() == b"1\\n"
+        time.sleep(0.3)
+    """
+    run(script(text), channels={"train": Channel(uri="s3://in/data", input_mode="Pipe")})
+
+
+def test_a_pipe_whose_name_is_taken_fails_the_job_instead_of_leaving_its_script_waiting(tmp_path):
+    (tmp_path / "c_2").mkdir()
+    faults = []
+    failed = threading.Event()
+
+    def on_error(error):
+        faults.append(error)
+        failed.set()
+
+    feeder = PipeFeeder(tmp_path, "c", lambda epoch: iter([b"1"]), on_error)
+    assert (tmp_path / "c_0").read_bytes() == b"1"
+    assert failed.wait(10)
+    assert faults[0].filename == str(tmp_path / "c_2")
+    feeder.close()
+    assert [one.name for one in tmp_path.iterdir()] == ["c_2"]
 
 
 @pytest.mark.parametrize("setting", ["input_mode", "distribution", "record_wrapper", "compression", "data_type"])

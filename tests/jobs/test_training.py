@@ -294,6 +294,43 @@ def test_a_script_may_remove_its_output_folder(run, script, store):
     assert store.resolve("s3://out/models/job/output/model.tar.gz").exists()
 
 
+@pytest.mark.parametrize(
+    "left",
+    [
+        "os.mkfifo(out + '/failure')",
+        "os.mkdir(out + '/failure')",
+        "os.symlink('nowhere', out + '/failure')",
+        "shutil.rmtree(out); open(out, 'w')",
+        "shutil.rmtree(out); os.mkfifo(out)",
+    ],
+)
+def test_what_a_script_leaves_in_its_output_does_not_hide_its_reason(run, script, left):
+    text = f"import os, shutil; out = os.environ['SM_OUTPUT_DIR']; {left}; raise SystemExit('the reason')"
+    with pytest.raises(JobFailed, match=r"^AlgorithmError: train.py failed with exit code 1: the reason$"):
+        run(script(text))
+
+
+def test_a_script_may_replace_its_output_folder(run, script):
+    text = "import os, shutil; out = os.environ['SM_OUTPUT_DIR']; shutil.rmtree(out); open(out, 'w')"
+    assert run(script(text)).status == "Completed"
+
+
+def test_a_long_reason_of_the_script_is_cut(run, script):
+    text = "import os; open(os.environ['SM_OUTPUT_DIR'] + '/failure', 'w').write('why ' * 100_000); raise SystemExit(1)"
+    with pytest.raises(JobFailed, match=r"^AlgorithmError: why why .*\.\.\.$"):
+        run(script(text))
+
+
+def test_modules_of_all_python_paths_are_found(run, script, tmp_path, monkeypatch):
+    for name in ("of_job", "of_container", "of_caller"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f"{name}.py").touch()
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "of_caller"))
+    text = "import of_job, of_container, of_caller, os; assert os.environ['PYTHONUNBUFFERED'] == 'no'"
+    container = script(text, environment={"PYTHONPATH": str(tmp_path / "of_container")})
+    run(container, environment={"PYTHONPATH": str(tmp_path / "of_job"), "PYTHONUNBUFFERED": "no"})
+
+
 def test_empty_folders_of_a_model_are_kept(run, script, store, tmp_path):
     text = "import os; os.makedirs(os.environ['SM_MODEL_DIR'] + '/saved/assets'); open(os.environ['SM_MODEL_DIR'] + '/m', 'w')"
     run(script(text))
@@ -303,6 +340,20 @@ def test_empty_folders_of_a_model_are_kept(run, script, store, tmp_path):
         "saved",
         "saved/assets",
     ]
+
+
+@pytest.mark.parametrize("name", ["W:0.npy", "back\\slash.bin"])
+def test_names_of_linux_are_names_of_models(run, script, store, tmp_path, name):
+    run(script(f"import os; open(os.environ['SM_MODEL_DIR'] + '/' + {name!r}, 'w')"))
+    unpack(store.resolve("s3://out/models/job/output/model.tar.gz"), tmp_path / "model")
+    assert os.listdir(tmp_path / "model") == [name]
+
+
+def test_a_model_that_could_not_be_unpacked_fails_its_job(run, script, store, tmp_path):
+    with pytest.raises(JobFailed, match=r"^AlgorithmError: the model has the file '~a', which could not be unpacked"):
+        run(script("import os; open(os.environ['SM_MODEL_DIR'] + '/~a', 'w')"))
+    assert not store.resolve("s3://out/models/job/output/model.tar.gz").exists()
+    assert os.listdir(tmp_path / "jobs" / "job" / "hosts" / "algo-1" / "model") == ["~a"]
 
 
 def test_a_model_folder_that_became_a_file_fails_the_job(run, script):

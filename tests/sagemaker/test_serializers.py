@@ -257,7 +257,7 @@ def test_npy_of_many_fields():
 def test_serializers_are_functions_too():
     assert serializers.IdentitySerializer()(b"a") == b"a"
     assert serializers.IdentitySerializer().serialize(io.BytesIO(b"file")) == b"file"
-    assert serializers.StringSerializer()("text") == "text"
+    assert serializers.StringSerializer()("t\u00e9xt") == "t\u00e9xt".encode()
     with pytest.raises(ValueError, match="Object of type <class 'bytes'> is not String serializable"):
         serializers.StringSerializer().serialize(b"a")
     assert serializers.CSVSerializer().serialize(io.BytesIO(b"1,2")) == "1,2"
@@ -289,6 +289,45 @@ def test_rows_of_text_as_the_sdk_writes_them():
     assert write(((1, 2), (3, 4))) == "1,2\n3,4"
     with pytest.raises(ValueError, match=r"Unable to handle input format: <class 'float'>.*write \[row\] or a tuple"):
         write(["M", 0.44, 0.365])
+
+
+def test_values_in_csv_are_never_pythons_names_for_them():
+    write = serializers.CSVSerializer().serialize
+    assert write([np.arange(4).reshape(2, 2)]) == "0,1,2,3"
+    assert write(np.array([b"a,b", b"c"])) == write([b"a,b", b"c"]) == "a,b\nc"
+    assert write([[b"a", 1], (np.array(2), np.float32(0.5))]) == "a,1\n2,0.5"
+    assert write(bytearray(b"1,2")) == write(memoryview(b"1,2")) == "1,2"
+    assert write(pd.Series(["1,2", "3,4"])) == "1,2\n3,4"
+    assert write(pd.Series([1.5, 2])) == "1.5,2.0"
+    assert write(pd.Series(["x", "y"], index=["a", "b"])) == "x,y"
+    assert (
+        write(np.ma.array([[1.0, -999]], mask=[[0, 1]])) == write([np.ma.array([1.0, -999], mask=[0, 1])]) == "1.0,nan"
+    )
+    for value in ([[1, [2, 3]]], [[{}]], [{"a": 1}], [{1, 2}], np.array([(1, 2.0)], "i4,f8"), [[1, np.arange(2)]]):
+        with pytest.raises(ValueError, match=r"each cell|Unable to handle"):
+            write(value)
+    with pytest.raises(ValueError, match=r"masked ones of int64.*filled"):
+        write(np.ma.array([1, 2], mask=[0, 1]))
+
+
+def test_tensors_are_arrays():
+    torch = pytest.importorskip("torch")
+    tensor = torch.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+    write = serializers.CSVSerializer().serialize
+    assert write(tensor) == write(list(tensor)) == write([list(row) for row in tensor]) == "1.0,2.0\n3.0,4.0"
+    assert write(list(tensor[0])) == write(tensor[0]) == "1.0,2.0"
+    assert serializers.NumpySerializer().serialize(tensor) == npy(np.float32([[1, 2], [3, 4]]))
+    with pytest.raises(ValueError, match="BFloat16"):
+        write(tensor.to(torch.bfloat16))
+
+
+def test_masked_values_are_not_sent():
+    masked = np.ma.array([1.0, -999], mask=[0, 1])
+    assert serializers.NumpySerializer().serialize(masked) == npy(np.array([1, np.nan]))
+    assert serializers.RecordSerializer().serialize(masked) == serializers.RecordSerializer().serialize([1, np.nan])
+    assert serializers.JSONSerializer().serialize(masked) == "[1.0, null]"
+    assert serializers.JSONSerializer().serialize([np.longdouble(0.5)]) == "[0.5]"
+    assert serializers.JSONSerializer().serialize(np.array([0.5], np.longdouble)) == "[0.5]"
 
 
 def test_the_dtype_of_an_array_is_kept():

@@ -19,11 +19,12 @@ from typing import Any, cast
 
 import numpy as np
 
+from headrace._numbers import MASKED, fill_masked
 from headrace._optional import available, require
 from headrace.containers import content_types
 from headrace.containers.recordio_bodies import decode_recordio, encode_recordio
 from headrace.containers.toolkit import encoders
-from headrace.errors import DataError, RequestError
+from headrace.errors import DataError, RequestError, SchemaMismatch
 from headrace.formats.npy.header import read_header
 from headrace.io.json_text import load_json
 from headrace.io.local.mapped import MappedFile
@@ -31,7 +32,6 @@ from headrace.io.local.mapped import MappedFile
 __all__ = [
     "DECODED",
     "ENCODED",
-    "as_text",
     "check_numbers",
     "decode",
     "encode",
@@ -86,10 +86,28 @@ def _dense(prediction: Any) -> Any:
     return prediction.to_numpy() if hasattr(prediction, "to_numpy") else prediction
 
 
+def _plain(prediction: Any) -> Any:
+    """An array. What a mask hides is no answer: masked floats are NaN, and other masked values are refused."""
+    values = _dense(prediction)
+    if isinstance(values, list | tuple) and not MASKED.isdisjoint(map(type, values)):
+        values = np.ma.stack(values)
+    try:
+        return np.asarray(fill_masked(values))
+    except SchemaMismatch as error:
+        raise ValueError(str(error)) from error
+
+
+def _as_text(values: Any) -> Any:
+    """Arrays of bytes as text, such as the labels of a model that was trained on bytes."""
+    return np.char.decode(values, "utf-8") if isinstance(values, np.ndarray) and values.dtype.kind == "S" else values
+
+
 def _encode_csv(prediction: Any) -> bytes:
-    array = np.atleast_1d(np.asarray(_dense(prediction)))
+    array = np.atleast_1d(_as_text(_plain(prediction)))
     if array.ndim > 2:
         raise ValueError(f"csv has rows and columns, and the prediction has shape {array.shape}")
+    if array.dtype.kind == "V":
+        raise ValueError(f"csv has columns of plain values, and the prediction has the dtype {array.dtype}")
     if array.dtype.hasobject:
         for cell in array.flat:
             _check_cell(cell)
@@ -97,24 +115,26 @@ def _encode_csv(prediction: Any) -> bytes:
 
 
 def _check_cell(cell: Any) -> None:
-    """Refuse values such as functions and sets, for which CSV would contain Python's ``repr``."""
-    is_value = cell is None or isinstance(cell, str | bytes | numbers.Number | np.generic) or hasattr(cell, "isoformat")
+    """Refuse values such as functions, sets and bytes, for which CSV would contain Python's ``repr``."""
+    is_value = cell is None or isinstance(cell, str | numbers.Number | np.generic) or hasattr(cell, "isoformat")
     if not is_value and not type(cell).__module__.startswith("pandas."):  # pandas has missing values of its own types
         raise TypeError(f"Object of type {type(cell).__name__} is not a csv value")
 
 
 def _encode_json(prediction: Any) -> bytes:
-    return encoders.array_to_json(_dense(prediction)).encode()
+    return encoders.array_to_json(_as_text(_dense(prediction))).encode()
 
 
 def _encode_jsonlines(prediction: Any) -> bytes:
-    values = _dense(prediction)
-    rows = values if isinstance(values, list | tuple) else np.atleast_1d(np.asarray(values))
+    values = _as_text(_dense(prediction))
+    if not isinstance(values, list | tuple | np.ma.MaskedArray):
+        values = np.asarray(values)
+    rows = values if isinstance(values, list | tuple) else np.atleast_1d(values)
     return b"".join(encoders.array_to_json(row).encode() + b"\n" for row in rows)
 
 
 def _encode_npy(prediction: Any) -> bytes:
-    array = np.asarray(_dense(prediction))
+    array = _plain(prediction)
     if array.dtype.hasobject:
         raise ValueError("npy would need pickled objects")
     return encoders.array_to_npy(array)
@@ -124,7 +144,7 @@ def _encode_npz(prediction: Any) -> bytes:
     sparse = require("scipy.sparse", extra="sklearn")
     buffer = io.BytesIO()
     sparse.save_npz(
-        buffer, prediction if is_sparse(prediction) else sparse.csr_matrix(np.atleast_2d(_dense(prediction)))
+        buffer, prediction if is_sparse(prediction) else sparse.csr_matrix(np.atleast_2d(_plain(prediction)))
     )
     return buffer.getvalue()
 
@@ -132,7 +152,7 @@ def _encode_npz(prediction: Any) -> bytes:
 def _encode_recordio(prediction: Any) -> bytes:
     if is_sparse(prediction):
         return encode_recordio(prediction)
-    array = np.asarray(_dense(prediction))
+    array = _plain(prediction)
     return encode_recordio(array.reshape(-1, 1) if array.ndim < 2 else array)
 
 
@@ -152,24 +172,6 @@ NPZ_LIMIT_BYTES = 256 << 20
 NUMBER_LIKE = re.compile(r"[^0-9eE+\-.,\sinfatyINFATY]")  # characters that do not occur in rows of numbers
 PYTHON_ONLY = re.compile(r"[^\x00-\x7f]|_")
 """What Python's numbers may have, as in 1_0, but not those of training data."""
-
-
-def as_text(body: bytes, content_type: str) -> str:
-    """The text of a body, in its charset.
-
-    Raises:
-        RequestError: 400, not in that charset; 415, an unknown charset.
-    """
-    name = content_types.charset(content_type)
-    try:
-        return body.decode(name).removeprefix("\ufeff")
-    except LookupError as error:
-        raise RequestError(415, f"unknown charset {name!r}") from error
-    except UnicodeDecodeError as error:
-        reason = f"the body is not {name} text: byte {error.start} is 0x{body[error.start]:02x}"
-        raise RequestError(400, reason) from error
-    except UnicodeError as error:  # charsets such as idna do not give a position
-        raise RequestError(400, f"the body is not {name} text: {error}") from error
 
 
 def decode(body: bytes, content_type: str) -> Any:
@@ -194,7 +196,7 @@ def decode(body: bytes, content_type: str) -> Any:
 
 
 def _decode_csv(body: bytes, content_type: str) -> Any:
-    text = as_text(body, content_type)
+    text = content_types.as_text(body, content_type)
     rows = _csv_rows(text)
     if not rows:
         raise RequestError(400, "the body has no rows: send one line of comma-separated values for each example")
@@ -259,11 +261,11 @@ def _as_array(values: Any, what: str) -> Any:
 
 
 def _decode_json(body: bytes, content_type: str) -> Any:
-    return _as_array(_loads(as_text(body, content_type), "the body"), "the json body")
+    return _as_array(_loads(content_types.as_text(body, content_type), "the body"), "the json body")
 
 
 def _decode_jsonlines(body: bytes, content_type: str) -> Any:
-    lines = [line for line in as_text(body, content_type).split("\n") if line.strip()]
+    lines = [line for line in content_types.as_text(body, content_type).split("\n") if line.strip()]
     if not lines:
         raise RequestError(400, "the body has no lines: send one JSON value per line")
     return _as_array(

@@ -1,10 +1,12 @@
-"""Content types: their names, and parsing of the headers ``Content-Type`` and ``Accept``."""
+"""Content types: their names, the headers ``Content-Type`` and ``Accept``, and the text of a body in its charset."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+
+from headrace.errors import RequestError
 
 __all__ = [
     "ANY",
@@ -16,11 +18,13 @@ __all__ = [
     "OCTET_STREAM",
     "RECORDIO_PROTOBUF",
     "TEXT_TYPES",
+    "as_text",
     "charset",
     "choose",
     "media_type",
     "parameters",
     "parse_accept",
+    "refuses",
     "with_utf8",
 ]
 
@@ -38,6 +42,9 @@ TEXT_TYPES = frozenset({CSV, JSON})
 cached = lru_cache(maxsize=64)  # clients repeat their headers, and parsing one costs more than the rest of a request
 
 PARAMETER = re.compile(r';\s*([\w-]+)\s*=\s*(?:"([^"]*)"|([^;,\s]*))')
+
+PART = re.compile(r'(?:[^,"]|"[^"]*"?)+')
+"""A part of a list. Quoted texts may have commas."""
 
 
 @cached
@@ -65,6 +72,24 @@ def charset(header: str) -> str:
     return parameters(header).get("charset", "utf-8")
 
 
+def as_text(body: bytes, content_type: str) -> str:
+    """The text of a body, in its charset.
+
+    Raises:
+        RequestError: 400, not in that charset; 415, an unknown charset.
+    """
+    name = charset(content_type)
+    try:
+        return body.decode(name).removeprefix("\ufeff")
+    except LookupError as error:
+        raise RequestError(415, f"unknown charset {name!r}") from error
+    except UnicodeDecodeError as error:
+        reason = f"the body is not {name} text: byte {error.start} is 0x{body[error.start]:02x}"
+        raise RequestError(400, reason) from error
+    except UnicodeError as error:  # charsets such as idna do not give a position
+        raise RequestError(400, f"the body is not {name} text: {error}") from error
+
+
 @cached
 def with_utf8(header: str) -> str:
     """A content type for the same content in UTF-8: unchanged if it names no other charset.
@@ -85,15 +110,10 @@ class _Range:
 
 
 @cached
-def parse_accept(header: str) -> tuple[str, ...]:
-    """The content types of an ``Accept`` header without parameters, preferred ones first; ``*/*`` if it is empty.
-
-    >>> parse_accept("text/csv;q=0.5, application/json")
-    ('application/json', 'text/csv')
-    """
-    ranges = [_Range(media_type(part), _quality(part)) for part in header.split(",") if part.strip()]
-    wanted = sorted((one for one in ranges if one.quality > 0), key=lambda one: -one.quality)
-    return tuple(one.media for one in wanted) or (ANY,)
+def _ranges(header: str) -> tuple[_Range, ...]:
+    """What an ``Accept`` header lists, preferred ones first; ``*/*`` if it lists nothing."""
+    listed = [_Range(media_type(part), _quality(part)) for part in PART.findall(header) if media_type(part)]
+    return tuple(sorted(listed, key=lambda one: -one.quality)) or (_Range(ANY, 1.0),)
 
 
 def _quality(part: str) -> float:
@@ -104,20 +124,44 @@ def _quality(part: str) -> float:
 
 
 @cached
+def parse_accept(header: str) -> tuple[str, ...]:
+    """The content types of an ``Accept`` header without parameters, preferred ones first; ``*/*`` if it is empty.
+
+    >>> parse_accept("text/csv;q=0.5, application/json, image/png;q=0")
+    ('application/json', 'text/csv')
+    """
+    return tuple(one.media for one in _ranges(header) if one.quality > 0)
+
+
+@cached
+def refuses(header: str, media: str) -> bool:
+    """Whether an ``Accept`` header gives a content type the quality 0, itself or through its family.
+
+    >>> refuses("text/*;q=0, */*", "text/csv")
+    True
+    """
+    refused, wanted = {one.media for one in _ranges(header) if one.quality <= 0}, parse_accept(header)
+    family = media.partition("/")[0] + "/*"
+    # The narrowest range counts.
+    for name in (media, family, ANY):
+        if name in refused or name in wanted:
+            return name in refused
+    return False
+
+
+@cached
 def choose(header: str, supported: tuple[str, ...], default: str) -> str | None:
-    """The preferred supported content type; ``default`` for ``*/*``; ``None`` if none is supported.
+    """The preferred supported content type; for ``*/*`` ``default``, unless it is refused; ``None`` if none is supported.
 
     >>> choose("image/png, text/*", ("application/json", "text/csv"), "application/json")
     'text/csv'
     """
     for media in parse_accept(header):
-        if media in (ANY, "*"):
-            return default
         if media in supported:
             return media
-        family = media.removesuffix("*")
-        if media.endswith("/*"):
-            fitting = [one for one in (default, *supported) if one.startswith(family)]
+        family = "" if media in (ANY, "*") else media.removesuffix("*")
+        if media in (ANY, "*") or media.endswith("/*"):
+            fitting = [one for one in (default, *supported) if one.startswith(family) and not refuses(header, one)]
             if fitting:
                 return fitting[0]
     return None

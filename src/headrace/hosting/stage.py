@@ -120,7 +120,9 @@ def load_handler(stage: Stage) -> Handler:
         Exception: Raised by the container while it loads.
     """
     with _environment(stage.environment):
-        for folder in reversed(stage.path):
+        # Python has read its own PYTHONPATH long since.
+        given = stage.environment.get("PYTHONPATH", "").split(os.pathsep)
+        for folder in reversed([*stage.path, *filter(None, given)]):
             if folder not in sys.path:
                 sys.path.insert(0, folder)
         made = pkgutil.resolve_name(stage.factory)(**stage.arguments)

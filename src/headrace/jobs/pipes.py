@@ -7,6 +7,7 @@ import gzip
 import os
 import struct
 import threading
+import time
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,12 +16,14 @@ from typing import IO, cast
 from headrace.contracts.job import Channel, Store
 from headrace.errors import JobFailed
 from headrace.formats.recordio.format import ALIGNMENT, MAGIC, PAYLOAD_LIMIT
+from headrace.io.faults import name_in_errors
 from headrace.jobs.store import InputObject, augmented_values, share, shuffled_order
 
 __all__ = ["PipeFeeder", "epoch_bytes"]
 
 READ_BYTES = 1 << 20
 JOIN_S = 0.05
+CLOSE_S = 5.0
 
 
 class PipeFeeder:
@@ -52,27 +55,41 @@ class PipeFeeder:
     def close(self) -> None:
         """Stop feeding and remove the FIFOs."""
         self._ended.set()
-        while self._thread.is_alive():
+        # A thread whose pipe a script has removed waits for ever. It holds nothing.
+        deadline = time.monotonic() + CLOSE_S
+        while self._thread.is_alive() and time.monotonic() < deadline:
             # A writer waits in open() for a reader, so open the FIFO for a moment.
             with contextlib.suppress(OSError):
                 os.close(os.open(self._path(self._number), os.O_RDONLY | os.O_NONBLOCK))
             self._thread.join(JOIN_S)
         for number in (self._number, self._number + 1):
-            self._path(number).unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # there is none, or a script has put a folder there
+                self._path(number).unlink()
 
     def _path(self, number: int) -> Path:
         return self._folder / f"{self._name}_{number}"
 
     def _make(self, number: int) -> None:
-        os.mkfifo(self._path(number))
+        path = self._path(number)
+        with name_in_errors(str(path)):
+            os.mkfifo(path)
 
     def _feed(self) -> None:
-        while not self._ended.is_set():
-            self._make(self._number + 1)
-            with contextlib.suppress(BrokenPipeError), self._path(self._number).open("wb", buffering=0) as pipe:
-                self._write(pipe)
-            self._path(self._number).unlink(missing_ok=True)
-            self._number += 1
+        try:
+            while not self._ended.is_set():
+                self._feed_epoch()
+        except FileNotFoundError:
+            return  # the script has removed the whole folder, so it does not wait for a pipe
+        except Exception as error:  # noqa: BLE001 - passed to the job, whose script waits for the pipe
+            if not self._ended.is_set():
+                self._on_error(error)
+
+    def _feed_epoch(self) -> None:
+        self._make(self._number + 1)
+        with contextlib.suppress(BrokenPipeError), self._path(self._number).open("wb", buffering=0) as pipe:
+            self._write(pipe)
+        self._path(self._number).unlink(missing_ok=True)
+        self._number += 1
 
     def _write(self, pipe: IO[bytes]) -> None:
         if self._ended.is_set():

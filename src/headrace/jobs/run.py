@@ -15,6 +15,7 @@ from headrace.jobs.record import HostLog, JobRecord
 from headrace.jobs.spec import TrainingSpec
 from headrace.jobs.tree import (
     LinkedFiles,
+    check_names,
     empty_folders_below,
     files_below,
     full_disk_reason,
@@ -241,7 +242,9 @@ class TrainingRun:
                 raise JobFailed(f"AlgorithmError: the model is a folder, but the script has left a file at {folder}")
         for folder in folders:
             log_left_out(folder, self._on_line)
-        pack({**empty_folders_below(folders), **files_below(folders)}, self._store.resolve(model))
+        files = {**empty_folders_below(folders), **files_below(folders)}
+        check_names(files)
+        pack(files, self._store.resolve(model))
         if self._cause is None:
             self._record.finish("Completed", model=model)
         else:

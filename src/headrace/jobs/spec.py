@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args, get_origin, get_type_hints
 
 from headrace.contracts.job import DAY_S, Channel
+from headrace.io.json_text import load_json
 
 __all__ = ["TrainingSpec"]
 
@@ -26,6 +27,8 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
 }
 """The choices of each channel setting."""
 NUL = "\0"
+SURROGATE = re.compile("[\ud800-\udc7f\udd00-\udfff]")  # the others stand for bytes of names that are not UTF-8
+EPOCH = re.compile("0|[1-9][0-9]*")
 JOB_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
 CHANNEL_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 VARIABLE_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
@@ -93,10 +96,10 @@ class TrainingSpec:
                 yield f"hyperparameter {name!r} must be a string, got {type(value).__name__}"  # type: ignore[unreachable]
             elif len(value) > VALUE_CHARACTERS:
                 yield f"hyperparameter {name!r} has {len(value)} characters; the limit is {VALUE_CHARACTERS}"
-            elif NUL in value:
-                yield f"hyperparameter {name!r} has a NUL character, which environment variables cannot hold"
-            if NUL in name or "=" in name:
-                yield f"the name of hyperparameter {name!r} has a NUL character or =, which names of environment variables cannot have"
+            elif fault := _first_unfit(_texts_of(value)):
+                yield f"hyperparameter {name!r} has {fault}, which environment variables cannot hold"
+            if fault := "=" if "=" in name else _first_unfit([name]):
+                yield f"the name of hyperparameter {name!r} has {fault}, which names of environment variables cannot have"
             if len(name) > KEY_CHARACTERS:
                 yield f"the name of hyperparameter {name[:40]!r}... has {len(name)} characters; the limit is {KEY_CHARACTERS}"
 
@@ -107,6 +110,10 @@ class TrainingSpec:
             if not CHANNEL_NAME.fullmatch(name) or name in (".", ".."):
                 yield f"channel name {name!r} must be 1 to 64 letters, digits, dots, hyphens and underscores"
             yield from (f"channel {name!r}: {problem}" for problem in _of_channel(channel))
+            pipe, _, epoch = name.rpartition("_")
+            is_pipe_name = EPOCH.fullmatch(epoch) and pipe in self.channels and self.channels[pipe].input_mode == "Pipe"
+            if is_pipe_name and channel.input_mode != "Pipe":
+                yield f"channel {name!r} has the name of the pipe of channel {pipe!r} for epoch {epoch}: rename one of the two"
 
     def _of_variables(self) -> Iterator[str]:
         if len(self.environment) > MOST_VARIABLES:
@@ -114,10 +121,31 @@ class TrainingSpec:
         for name, value in self.environment.items():
             if not VARIABLE_NAME.fullmatch(name) or len(name) > VARIABLE_CHARACTERS:
                 yield f"environment variable {name[:40]!r} must have letters, digits and underscores only, and not begin with a digit"
-            if NUL in value:
-                yield f"environment variable {name!r} has a NUL character, which it cannot hold"
+            if fault := _first_unfit([value]):
+                yield f"environment variable {name!r} has {fault}, which it cannot hold"
             if len(value) > VARIABLE_CHARACTERS:
                 yield f"environment variable {name!r} has {len(value)} characters; the limit is {VARIABLE_CHARACTERS}"
+
+
+def _texts_of(value: str) -> list[str]:
+    """The texts that the variable and the argument of a hyperparameter hold. JSON hides characters behind escapes."""
+    try:
+        found = load_json(value)
+    except ValueError:
+        return [value]  # scripts get what is no JSON as it is
+    if isinstance(found, dict):
+        return [text for pair in found.items() for text in map(str, pair)]
+    return [found] if isinstance(found, str) else [value]
+
+
+def _first_unfit(texts: Iterable[str]) -> str | None:
+    """What in some texts no environment variable can hold."""
+    for text in texts:
+        if NUL in text:
+            return "a NUL character"
+        if unfit := SURROGATE.search(text):
+            return f"half a surrogate pair, {unfit[0]!a}"
+    return None
 
 
 def _of_channel(channel: Channel) -> Iterator[str]:

@@ -9,14 +9,15 @@ import os
 import shutil
 import sys
 import tarfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from headrace.contracts.job import Channel, Store, TrainingJob
-from headrace.errors import JobFailed
+from headrace.errors import JobFailed, UnsupportedData
+from headrace.io.archive.members import name_parts
 from headrace.io.archive.unpack import unpack_into
 from headrace.io.paths import leads_back, list_files_below
 from headrace.io.write.atomic import AtomicFile
@@ -28,6 +29,7 @@ __all__ = [
     "LinkedFiles",
     "as_json",
     "as_text",
+    "check_names",
     "clone_file",
     "empty_folders_below",
     "files_below",
@@ -272,6 +274,22 @@ def log_left_out(folder: Path, log: Callable[[str], None]) -> None:
             if not path.is_file():
                 what = "it is neither a file nor a folder" if path.exists() else "it is a link that leads nowhere"
                 log(f"model.tar.gz does not contain {path.relative_to(folder).as_posix()}: {what}")
+
+
+def check_names(names: Iterable[str]) -> None:
+    """Check that the names of a model can be unpacked again, while its files are still there.
+
+    Raises:
+        JobFailed: One cannot.
+    """
+    for name in names:
+        try:
+            name_parts(Path("model.tar.gz"), name)
+        except UnsupportedData as error:
+            raise JobFailed(
+                f"AlgorithmError: the model has the file {name[:200]!r}, which could not be unpacked from model.tar.gz: expected "
+                f"{error.expected}. Let the script save it under another name"
+            ) from error
 
 
 def pack(files: Mapping[str, Path], archive: Path) -> None:

@@ -7,13 +7,17 @@ import io
 import json
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from headrace._numbers import fill_masked
 from headrace._optional import available, require
 from headrace.containers.recordio_bodies import encode_recordio
+from headrace.errors import SchemaMismatch
 from headrace.sagemaker.arguments import warn_old_name
 
 __all__ = [
@@ -38,6 +42,9 @@ __all__ = [
 
 
 TABLE_AXES = 2
+BYTES = (bytes, bytearray, memoryview)
+PLAIN = frozenset({int, float, str, bool, type(None), np.float64, np.float32, np.int64, np.str_, np.bool_})
+"""Types of cells that need no check."""
 
 
 class BaseSerializer(ABC):
@@ -80,13 +87,13 @@ class IdentitySerializer(Serializer):
 
 
 class StringSerializer(Serializer):
-    """Text unchanged."""
+    """Text in UTF-8."""
 
     CONTENT_TYPE = "text/plain"
 
-    def serialize(self, data: Any) -> str:
+    def serialize(self, data: Any) -> bytes:
         if isinstance(data, str):
-            return data
+            return data.encode()
         raise ValueError("Object of type %s is not String serializable." % type(data))  # noqa: UP031 - the SDK's words
 
 
@@ -114,7 +121,7 @@ class DataSerializer(Serializer):
 
 
 class CSVSerializer(Serializer):
-    """Rows of comma-separated values from arrays, nested sequences and data frames; text unchanged."""
+    """Rows of comma-separated values from arrays, tensors, nested sequences and data frames; text unchanged."""
 
     CONTENT_TYPE = "text/csv"
 
@@ -122,16 +129,17 @@ class CSVSerializer(Serializer):
         """The rows, joined by newlines, without one at the end.
 
         Raises:
-            ValueError: ``data`` is empty, or has a row that is a single number.
+            ValueError: ``data`` is empty, or has a row that is a single number, or a cell that is no single value.
         """
         if hasattr(data, "read"):
             data = data.read()
-        if isinstance(data, bytes):
-            data = data.decode()
+        if isinstance(data, BYTES):
+            data = bytes(data).decode()
         if isinstance(data, str):
             return data
         if hasattr(data, "to_csv"):
-            return str(data.to_csv(header=False, index=False)) if data.ndim == TABLE_AXES else _csv_row(list(data))
+            return str(data.to_csv(header=False, index=False)) if data.ndim == TABLE_AXES else _csv_of_series(data)
+        data = _as_numpy(data)
         if len(data) == 0:
             raise ValueError("Cannot serialize empty array")
         if isinstance(data, np.ndarray) and data.ndim > TABLE_AXES:
@@ -139,29 +147,71 @@ class CSVSerializer(Serializer):
         return "\n".join(map(_csv_row, data if _has_rows(data) else [data]))
 
 
+def _csv_of_series(series: Any) -> str:
+    """A column of text has a row in each value, as in the SDK; another series is one row, such as that of a frame."""
+    values = list(series)
+    is_column_of_rows = 0 in series.index and isinstance(series[0], str)
+    return "\n".join(map(_csv_row, values)) if is_column_of_rows else _csv_row(values)
+
+
+def _as_numpy(value: Any) -> Any:
+    """Tensors and arrays of other libraries as those of NumPy, and masked floats as NaN; other values unchanged.
+
+    Raises:
+        ValueError: NumPy lacks the dtype, or values are masked that are no floats.
+    """
+    try:
+        if hasattr(value, "detach"):
+            value = value.detach().cpu().numpy()
+        elif hasattr(value, "__array__") and not isinstance(value, np.ndarray | np.generic):
+            value = np.asarray(value)
+        value = fill_masked(value)
+    except (TypeError, SchemaMismatch) as error:
+        raise ValueError(f"Unable to serialize {type(value)}: {error}") from error
+    return value
+
+
 def _has_rows(data: Any) -> bool:
     """Whether a sequence consists of rows. A text in a list or an array is a whole row, in a tuple a cell, as in the SDK."""
     if isinstance(data, np.ndarray):
-        is_text = data.dtype.kind == "U" or (data.dtype.kind == "O" and all(isinstance(one, str) for one in data))
+        is_text = data.dtype.kind in "US" or (data.dtype.kind == "O" and all(isinstance(one, str) for one in data))
         return data.ndim == TABLE_AXES or is_text
-    if isinstance(data[0], str):
+    if isinstance(data[0], str | bytes):
         return not isinstance(data, tuple)
-    return hasattr(data[0], "__len__")
+    return hasattr(data[0], "__len__") and getattr(data[0], "ndim", 1) > 0
 
 
 def _csv_row(row: Any) -> str:
-    if isinstance(row, str):
-        return row
-    if not hasattr(row, "__len__"):
+    if isinstance(row, str | bytes):
+        return _csv_cell(row)  # type: ignore[no-any-return]
+    if not hasattr(row, "to_csv"):
+        row = _as_numpy(row)
+    if not hasattr(row, "__len__") or isinstance(row, Mapping | AbstractSet) or getattr(row, "ndim", 1) == 0:
         raise ValueError(
             f"Unable to handle input format: {type(row)}. In a list that begins with a text or a row, each item is a row; "
             "write [row] or a tuple for a single row of several values"
         )
     if len(row) == 0:
         raise ValueError("Cannot serialize empty array")
+    if isinstance(row, np.ndarray):
+        row = row.ravel()  # as in the SDK
     buffer = io.StringIO()
-    csv.writer(buffer).writerow(row)  # newlines in cells are quoted
+    are_plain = (isinstance(row, np.ndarray) and row.dtype.kind not in "OSV") or PLAIN.issuperset(map(type, row))
+    csv.writer(buffer).writerow(row if are_plain else map(_csv_cell, row))  # newlines in cells are quoted
     return buffer.getvalue().removesuffix("\r\n")
+
+
+def _csv_cell(value: Any) -> Any:
+    if type(value) in PLAIN:
+        return value
+    if isinstance(value, BYTES):
+        return bytes(value).decode()
+    value = _as_numpy(value)
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
+    if hasattr(value, "__len__") and not isinstance(value, str):
+        raise ValueError(f"expected a number or a text in each cell, found {type(value)}: flatten the rows first")
+    return value
 
 
 class JSONSerializer(Serializer):
@@ -176,6 +226,8 @@ class JSONSerializer(Serializer):
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, np.longdouble):
+        return float(value)  # its tolist() gives itself
     if isinstance(value, (np.ndarray, np.generic)):
         return value.tolist()
     raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
@@ -218,7 +270,7 @@ class NumpySerializer(Serializer):
         """
         if hasattr(data, "read"):
             return data.read()  # type: ignore[no-any-return]
-        array = np.asarray(data, self.dtype if isinstance(data, list) else None)
+        array = np.asarray(_as_numpy(data), self.dtype if isinstance(data, list) else None)
         if array.size == 0:
             raise ValueError("Cannot serialize empty array.")
         buffer = io.BytesIO()
@@ -288,7 +340,7 @@ class RecordSerializer(Serializer):
             ValueError: ``data`` has neither one axis nor two.
         """
         is_sparse = available("scipy") and require("scipy.sparse", extra="sklearn").issparse(data)
-        array = data if is_sparse else np.asarray(data)
+        array = data if is_sparse else np.asarray(_as_numpy(data))
         if not is_sparse and array.ndim not in (1, 2):
             raise ValueError(f"Expected a 1D or 2D array, but got a {array.ndim}D array instead.")
         return encode_recordio(array)

@@ -243,6 +243,32 @@ def test_records_of_other_types(tmp_path):
     refused(tmp_path, ["x.pbr", "Float32", "float64"], channels={"train": RECORDIO})
 
 
+@pytest.mark.parametrize("value", [0, 5, 1.7e9])
+def test_a_feature_that_does_not_vary_has_no_weight(tmp_path, value):
+    features, labels = examples()
+    wider = np.column_stack([features, np.full(len(labels), value)])
+    write_csv(tmp_path / "input/data/train/x.csv", wider, labels)
+    model = train(tmp_path, **OPTIONS, wd=0, l1=0)[0].model
+    assert model.weights[0, 6] == 0
+    other = wider * ([1] * 6 + [1.01])
+    assert np.array_equal(model.scores(np.float32(wider)), model.scores(np.float32(other)))
+
+
+def test_a_sparse_feature_that_does_not_occur_has_no_weight(tmp_path):
+    features, labels = examples()
+    features[:, 2] = 0
+    put(tmp_path, "train/x.pbr", sparse(features, labels))
+    model = train(tmp_path, channels={"train": RECORDIO}, **OPTIONS, wd=0, l1=0)[0].model
+    assert model.weights[0, 2] == 0
+    assert (np.delete(model.weights[0], 2) != 0).all()
+
+
+def test_advice_about_damage_names_nothing_that_jobs_lack(tmp_path):
+    put(tmp_path, "train/x.pbr", dense(*examples())[:-6])
+    with pytest.raises(JobFailed, match=r"`headrace verify` lists every fault\.$"):
+        train(tmp_path, channels={"train": RECORDIO}, **OPTIONS)
+
+
 def test_records_that_are_cut_off(tmp_path):
     put(tmp_path, "train/x.pbr", dense(*examples())[:-3])
     refused(tmp_path, ["x.pbr"], channels={"train": RECORDIO})

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.contracts.serving import Response
-from headrace.jobs.transform.join import Joiner, RecordFault, _cell
+from headrace.jobs.transform.join import Joiner, NumberText, RecordFault, _cell
 from headrace.jobs.transform.payloads import payloads_of
 from headrace.jobs.transform.spec import TransformSpec
 
@@ -237,7 +237,7 @@ def test_the_join_uses_the_original_input(joining):
         (JSON, JSON, "None", '{"id": 1}', '{"s":\n 2}', '{"id": 1, "SageMakerOutput": {"s": 2}}'),
         (JSON, JSON, "None", "[1, 2]", "3", '{"SageMakerInput": [1, 2], "SageMakerOutput": 3}'),
         (JSON, JSON, "Line", '{"id": 1}\n', '{"s":\n 2}', '{"id": 1, "SageMakerOutput": {"s": 2}}\n'),
-        (CSV, LINES, "Line", "1,x,1e3,007\n", '{"s": 2}\n', '{"SageMakerInput": [1, "x", 1000.0, "007"], "SageMakerOutput": {"s": 2}}\n'),
+        (CSV, LINES, "Line", "1,x,1e3,007\n", '{"s": 2}\n', '{"SageMakerInput": [1, "x", 1e3, "007"], "SageMakerOutput": {"s": 2}}\n'),
         (LINES, CSV, "Line", '{"id": 1}\n', "0.5,nan\n", '{"id": 1, "SageMakerOutput": [0.5, "nan"]}\n'),
         (CSV, JSON, "None", "1,2\n3,4\n", '{"p": 5}', '{"SageMakerInput": [[1, 2], [3, 4]], "SageMakerOutput": {"p": 5}}'),
         (CSV, CSV, "None", "1\n2\n", "3\n4\n", "1,3\n2,4\n"),
@@ -306,8 +306,49 @@ def test_a_cell_is_a_number_if_json_says_so(text):
     if not isinstance(expected, int | float) or (isinstance(expected, float) and not math.isfinite(expected)):
         expected = text
     found = _cell(text)
+    if isinstance(found, NumberText):
+        assert found.text == text.strip(" ")
+        found = json.loads(found.text)
+    elif isinstance(found, float):
+        assert repr(found) == text.strip(" ")
     assert found == expected
     assert type(found) is type(expected)
+
+
+WRITTEN = [
+    "12345678901234567.25",
+    "0.1000000000000000055",
+    "1.10",
+    "-0",
+    "-0.0",
+    "1e3",
+    "1E+2",
+    "0.00001",
+    "5e-324",
+    "0.5",
+    "-7",
+]
+
+
+def test_numbers_stay_as_they_are_written(joining):
+    numbers = ", ".join(WRITTEN)
+    record = f'{{"a": [{numbers}], "b": {{"é": 1.10, "c": "1.10"}}, "d": [true, null]}}'
+    case = joining(record + "\n", LINES, LINES, join_source="Input", input_filter="$.b")
+    assert case.body() == '{"é": 1.10, "c": "1.10"}\n'
+    answer = '{"score": 1.0000000000000000001}'
+    assert case.output(answer + "\n") == f'{record[:-1]}, "SageMakerOutput": {answer}}}\n'
+    assert joining('[1.10, "\\ud800"]\n', LINES, LINES, input_filter="$[0,1]").body() == '[1.10, "\\ud800"]\n'
+    deep = "[" * 199 + "1.10" + "]" * 199
+    assert joining(f"[{deep}]\n", LINES, LINES, input_filter="$[0]").body() == f"{deep}\n"
+    assert joining("[1.10, NaN, -Infinity]\n", LINES, LINES, input_filter="$[0:]").body() == "[1.10, NaN, -Infinity]\n"
+    joined = joining(",".join(WRITTEN) + "\n", CSV, LINES, join_source="Input").output("1\n")
+    assert joined == f'{{"SageMakerInput": [{numbers}], "SageMakerOutput": 1}}\n'
+
+
+def test_a_record_with_a_key_twice_is_named(joining):
+    case = joining('{"k": 1}\n{"k": 1, "l": {"k": 2}, "k": 2}\n', LINES, LINES, join_source="Input")
+    reason, position = case.fault(case.output, "1\n2\n")
+    assert (reason, position) == ("Failed to parse input as JSON Lines: the key 'k' occurs twice in an object", 1)
 
 
 @pytest.mark.parametrize("format", [JSON, LINES])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import struct
 import threading
 
 import pytest
@@ -59,6 +60,31 @@ def test_answers_of_names_with_escapes_stay_apart(jobs, tmp_path):
         f"{name}.out": name for name in names
     }
     assert {jobs.store.resolve(one.output).name for one in record.files()} == {f"{name}.out" for name in names}
+
+
+def test_answers_that_would_replace_objects_of_the_input_are_refused(jobs):
+    jobs.put(**{"a.csv": "1\n", "a.csv.out": "5\n"})
+    reason = jobs.fail("Strict", output_path="s3://in/data")
+    assert "the answers to s3://in/data/a.csv would replace s3://in/data/a.csv.out" in reason
+    assert jobs.store.resolve("s3://in/data/a.csv.out").read_text() == "5\n"
+    assert not jobs.store.resolve("s3://in/data/a.csv.out.out").exists()
+
+
+def test_a_resumed_job_takes_its_own_answers_for_no_objects(jobs):
+    jobs.put(**{"a.csv": "1\n"})
+    jobs.run("Strict", output_path="s3://in/data")
+    jobs.put(**{"b.csv": "2\n"})
+    record = jobs.run("Strict", output_path="s3://in/data", resume=True)
+    assert record.content["Files"] == {"Total": 2, "Completed": 2, "Failed": 0}
+    assert not jobs.store.resolve("s3://in/data/a.csv.out.out").exists()
+
+
+def test_links_to_one_file_are_objects_of_their_own(jobs):
+    jobs.put(**{"a.csv": "1\n"})
+    file = jobs.store.resolve("s3://in/data/a.csv")
+    (file.parent / "b.csv").symlink_to(file)
+    jobs.run("Strict")
+    assert (jobs.out("a.csv"), jobs.out("b.csv")) == (b"2\n", b"2\n")
 
 
 def test_an_object_that_a_manifest_names_in_vain_fails_the_job(jobs):
@@ -178,6 +204,12 @@ def test_a_damaged_object_fails_alone(jobs):
     reason = jobs.fail("Strict", compression="Gzip", **LINES)
     assert reason.startswith("ClientError: 1 of 3 files failed; the first: b: expected the end of the gzip stream")
     assert [jobs.out(name) for name in "abc"] == [b"2\n", None, b"6\n"]
+
+
+def test_advice_about_damage_names_nothing_that_jobs_lack(jobs):
+    jobs.put(a=struct.pack("<IIII", 0xCED7230A, 0, 0xCED7230A, 5) + b"tail")
+    reason = jobs.fail("Strict", split_type="RecordIO")
+    assert reason.endswith("`headrace verify` lists every fault.")
 
 
 def test_a_record_that_is_too_large_fails_its_file(jobs):

@@ -37,6 +37,9 @@ def test_the_defaults_are_those_of_the_api():
         {"max_payload_mb": 10, "max_concurrent_transforms": 10},
         {"max_concurrent_transforms": 0},
         {"input_filter": "$[1:]", "content_type": "text/csv; charset=utf-8"},
+        {"content_type": "text/csv; charset=utf-16"},
+        {"content_type": "text/csv; charset=utf-8-sig", **LINES},
+        {"content_type": "text/csv; charset=x", **LINES},
         {"input_filter": "$.features", "content_type": "application/jsonlines"},
         {"output_filter": "$.score"},  # whatever the model answers
         {"output_filter": "$['a']", "accept": "application/json"},
@@ -66,6 +69,7 @@ def test_valid_settings(options):
         ({"join_source": "input"}, "join_source must be one of None, Input"),
         ({"strategy": "MULTI_RECORD", "split_type": "Line"}, "strategy must be one of MultiRecord, SingleRecord"),
         ({"strategy": "SingleRecord"}, "needs split_type="),
+        ({"content_type": "text/csv; charset=utf-16", "split_type": "Line"}, "byte of a newline, got 'utf-16'"),
         ({"max_payload_mb": 101}, "max_payload_mb must be 0 to 100, got 101"),
         ({"max_payload_mb": -1}, "max_payload_mb must be 0 to 100"),
         ({"max_concurrent_transforms": -1}, "must not be negative"),

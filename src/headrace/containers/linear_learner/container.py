@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from headrace._faults import without_skip_hint
 from headrace._optional import available, require
 from headrace.codecs.sagemaker_record.codec import SageMakerRecordCodec
 from headrace.containers import content_types
@@ -162,7 +163,8 @@ class LinearLearnerContainer:
             _write_failure(job, str(error))
             raise
         except (DataError, MissingExtra) as error:
-            reason = f"Customer error: {error}"
+            known = without_skip_hint(error) if isinstance(error, DataError) else error
+            reason = f"Customer error: {known}"
             _write_failure(job, reason)
             raise JobFailed(reason) from error
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from headrace._optional import require
 from headrace.containers import content_types
-from headrace.containers.bodies import as_text, check_numbers, decode, first_text
+from headrace.containers.bodies import check_numbers, decode, first_text
 from headrace.contracts.serving import Request
 from headrace.errors import DataError, RequestError
 from headrace.io.json_text import load_json
@@ -85,7 +85,7 @@ def _records(request: Request, width: int) -> Any:  # noqa: ARG001 - all parsers
 
 
 def _json(request: Request, width: int) -> Any:
-    body = _load_json(as_text(request.body, request.content_type), "the body")
+    body = _load_json(content_types.as_text(request.body, request.content_type), "the body")
     instances = body.get("instances") if isinstance(body, dict) else None
     if not isinstance(instances, list):
         raise _bad('expected {"instances": [...]}')
@@ -93,7 +93,7 @@ def _json(request: Request, width: int) -> Any:
 
 
 def _jsonlines(request: Request, width: int) -> Any:
-    lines = [line for line in as_text(request.body, request.content_type).split("\n") if line.strip()]
+    lines = [line for line in content_types.as_text(request.body, request.content_type).split("\n") if line.strip()]
     return _matrix([_load_json(line, f"line {number}") for number, line in enumerate(lines, start=1)], width)
 
 

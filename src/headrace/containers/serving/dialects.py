@@ -44,22 +44,21 @@ class Dialect:
 
 
 def _choose_answer_type(header: str, default: str, answers: tuple[str, ...]) -> str:
-    """The content type for the answer: the client's first choice that is supported, or else that names a type."""
+    """The content type for the answer: the client's first choice that is supported, or else that names a type.
+
+    Where nothing is left, because the default is refused, it is the header itself, which the default ``output_fn`` refuses.
+    """
     possible = content_types.choose(header, answers, default) if answers else None
     if possible is not None:
         return possible
-    for media in content_types.parse_accept(header):
-        if media == content_types.ANY:
-            return default
-        if media.endswith("/*"):
-            return content_types.choose(media, bodies.ENCODED, default) or default
-        return media
-    return default
+    named = tuple(media for media in content_types.parse_accept(header) if not media.endswith("*"))
+    found = content_types.choose(header, (*named, *bodies.ENCODED), default)
+    return found or (header if content_types.refuses(header, default) else default)
 
 
 def _text_or_bytes(request: Request, content_type: str) -> Any:
     if content_type in content_types.TEXT_TYPES:
-        return bodies.as_text(request.body, request.content_type)
+        return content_types.as_text(request.body, request.content_type)
     return request.body
 
 

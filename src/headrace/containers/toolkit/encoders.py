@@ -58,7 +58,10 @@ def array_to_json(array_like: Any) -> str:
 
 
 def _as_list(value: Any) -> Any:
-    return value.tolist() if hasattr(value, "tolist") else json.JSONEncoder().default(value)
+    found = value.tolist() if hasattr(value, "tolist") else value
+    if isinstance(found, np.longdouble):  # Python has no such number, and tolist() gives itself
+        return float(found)
+    return json.JSONEncoder().default(found) if found is value or isinstance(found, np.generic) else found
 
 
 def json_to_numpy(string_like: Any, dtype: Any = None) -> Any:

@@ -73,7 +73,9 @@ def script_variables(job: TrainingJob, environment: Mapping[str, str], toolkit: 
     """All variables of the script: those of this process, except another job's, and the job's."""
     own = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
     config = job.config_dir
-    path = [str(SITE), str(job.code_dir), *filter(None, own.get("PYTHONPATH", "").split(os.pathsep))]
+    # Each may name folders to import from, and none hides those of another.
+    paths = [given.get("PYTHONPATH", "") for given in (job.environment, environment, own)]
+    path = [str(SITE), str(job.code_dir), *(folder for given in paths for folder in given.split(os.pathsep) if folder)]
     toolkit_variables = {
         params.BASE_PATH_ENV: str(job.base_dir),
         params.TRAINING_JOB_ENV: job.name,
@@ -87,8 +89,8 @@ def script_variables(job: TrainingJob, environment: Mapping[str, str], toolkit: 
         "SM_CHECKPOINT_CONFIG_FILE": str(config / "checkpointconfig.json"),
         **toolkit.to_env_vars(),
     }
-    process = {"PYTHONPATH": os.pathsep.join(path), "PYTHONUNBUFFERED": "1", PARENT: str(os.getpid())}
-    return {**own, **toolkit_variables, **environment, **job.environment, **process}
+    process = {"PYTHONPATH": os.pathsep.join(path), PARENT: str(os.getpid())}
+    return {**own, "PYTHONUNBUFFERED": "1", **toolkit_variables, **environment, **job.environment, **process}
 
 
 def _text_of(job: TrainingJob, name: str, default: str) -> str:
@@ -106,6 +108,7 @@ EXCEPTION = re.compile(
     r"[A-Za-z_][\w.]*(Error|Exception|Interrupt|Exit|Warning|Fault|Iteration|Timeout)\b|[A-Za-z_][\w.]*: "
 )
 REASON_LIMIT = 1024  # characters of FailureReason
+MOST_REASON_BYTES = 64 << 10  # read of the file that has it
 
 
 def one_line(text: str) -> str:
@@ -198,9 +201,11 @@ def train_with_script(
     except (JobFailed, OSError) as error:
         _write_failure(job, f"Framework Error:\n{error}")
         raise JobFailed(one_line(str(error))) from error
-    job.output_dir.mkdir(parents=True, exist_ok=True)  # the script may have removed it
+    if not job.output_dir.exists():  # the script may have removed it, or put a file there
+        job.output_dir.mkdir(parents=True)
     if result.status == 0:
-        (job.output_dir / "success").touch()
+        if job.output_dir.is_dir():
+            (job.output_dir / "success").touch()
     elif not result.was_stopped:
         _write_failure(job, failure_text(result, command))
         raise JobFailed(_own_reason(job) or reason(result, code.program))
@@ -242,10 +247,15 @@ def _failure_file(job: TrainingJob) -> Path:
 
 def _own_reason(job: TrainingJob) -> str:
     """The reason that the script itself wrote to ``output/failure``."""
-    text = _failure_file(job).read_text(encoding="utf-8", errors="replace")
+    path = _failure_file(job)
+    if not path.is_file():  # a script may leave a FIFO there, and reading that would never end
+        return ""
+    with path.open("rb") as file:
+        text = file.read(MOST_REASON_BYTES).decode("utf-8", "replace")
     return "" if text.startswith("ExecuteUserScriptError:") else one_line(text)
 
 
 def _write_failure(job: TrainingJob, text: str) -> None:
-    if not _failure_file(job).exists():
-        _failure_file(job).write_text(text, encoding="utf-8")
+    path = _failure_file(job)
+    if path.parent.is_dir() and not os.path.lexists(path):
+        path.write_text(text, encoding="utf-8")

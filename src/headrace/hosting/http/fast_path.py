@@ -119,6 +119,9 @@ class _Connection(_Base):
         self._has_advanced = False
         self._is_between_requests = True
         self._piece, self._is_upgrade = b"", False
+        self._previous: Any = None
+        """What ``cycle`` was before the last request that takes the way of uvicorn."""
+        self._is_ending = False
         self._silence = RequestTimer(self.loop, KEEP_ALIVE_S, self._end_silence)
         self._descriptor = -1
 
@@ -139,11 +142,13 @@ class _Connection(_Base):
         return self.cycle
 
     def data_received(self, data: bytes) -> None:
+        if self._is_ending:
+            return
         self._began_message = self._has_advanced = False
         if not self._in_head:
             self._silence.stop()
         self._feed(data)
-        if self.transport.is_closing():
+        if self.transport.is_closing() or self._is_ending:
             return
         if self._in_head:
             self._check_head(len(data))
@@ -201,6 +206,7 @@ class _Connection(_Base):
         if self.url == PATH and self.parser.get_method() == b"POST" and self._is_free():
             self._begin(may_be_long=may_be_long)
         else:
+            self._previous = self._cycle
             super().on_headers_complete()
 
     def _is_free(self) -> bool:
@@ -330,9 +336,30 @@ class _Connection(_Base):
             self.transport.close()
 
     def _refuse(self, status: int, reason: str) -> None:
-        """Answer bytes that never became a request, and close."""
+        """Answer bytes that never became a request, and close.
+
+        If whole requests came before them, their answers are sent instead, the last one with ``Connection: close``.
+        """
+        if self._ends_with_answers():
+            return
         phrase = status_phrase(status)
         body = json.dumps({"status": status, "error": phrase, "message": reason}).encode()
         head = f"HTTP/1.1 {status} {phrase}\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
         self.transport.write(head.encode() + body)
         self.transport.close()
+
+    def _ends_with_answers(self) -> bool:
+        """Whether requests wait for their answers. The connection then ends with the last one, and what arrives until then is ignored."""
+        last = self._cycle
+        if last is None:
+            return False
+        if self.pipeline and self.pipeline[0][0] is last and last.more_body:
+            self.pipeline.popleft()  # the request that is broken
+            last = self._previous
+        is_whole = last.pending is not None if isinstance(last, Exchange) else not last.more_body
+        if not is_whole or last.response_complete:
+            return False
+        last.keep_alive = False
+        self._is_ending = True
+        self._silence.stop()
+        return True

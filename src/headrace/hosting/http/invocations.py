@@ -118,7 +118,7 @@ class Invocations:
             headers: As received, names in lower case.
 
         Raises:
-            RequestError: 400, a header that SageMaker refuses; 413, a declared body size over the limit.
+            RequestError: 400, a header that SageMaker refuses, or a transfer coding such as gzip; 413, a declared body size over the limit.
         """
         content_type, accepted, others = "", [], {}
         for name, value in headers:
@@ -128,6 +128,8 @@ class Invocations:
                 accepted.append(value.decode("latin-1"))
             elif name == b"content-length":
                 self._check_length(value)
+            elif name == b"transfer-encoding":
+                _check_coding(value)
             elif name.startswith(PREFIX_BYTES):
                 others[name.decode("latin-1")] = value.decode("latin-1")
         if others:
@@ -234,6 +236,11 @@ def status_phrase(status: int) -> str:
         return HTTPStatus(status).phrase
     except ValueError:
         return "Error"
+
+
+def _check_coding(value: bytes) -> None:
+    if value.strip().lower() != b"chunked":  # a script would get the body as it is, compressed
+        raise RequestError(400, f"Transfer-Encoding {value.decode('latin-1')!r} is not supported: send chunked alone")
 
 
 def _check_request_headers(headers: Mapping[str, str]) -> None:

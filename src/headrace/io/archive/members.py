@@ -95,11 +95,10 @@ def name_parts(archive: Path, name: str) -> list[str]:
 
 
 def _is_bad(part: str) -> bool:
-    if part == ".." or "\\" in part or "\0" in part or not part.strip(". "):
+    if "\0" in part or not part.strip(". "):
         return True
-    if part[1:2] == ":" and part[0].isalpha():  # a drive
-        return True
-    return IS_WINDOWS and (":" in part or part.partition(".")[0].lower() in WINDOWS_NAMES)
+    # Elsewhere these are characters as others are: TensorFlow's variables have names such as W:0.
+    return IS_WINDOWS and (":" in part or "\\" in part or part.partition(".")[0].lower() in WINDOWS_NAMES)
 
 
 def refusal(archive: Path, name: str, expected: str, setting: str = "") -> UnsupportedData:
@@ -256,6 +255,8 @@ def _zip_members(archive: Path) -> Iterator[ArchiveMember]:
     with zipfile.ZipFile(archive) as opened:
         for entry in opened.infolist():
             name = entry.orig_filename
+            if "\\" in name:  # some writers mean a folder by it, although zip has only /
+                raise refusal(archive, name, "names that stay inside the folder, with / between folders")
             if entry.flag_bits & 1 or entry.external_attr >> 28 in LINKS_AND_DEVICES:
                 raise refusal(archive, name, "plain files and folders, not encrypted ones, links or devices")
             if entry.is_dir():

@@ -7,6 +7,7 @@ import io
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +26,7 @@ INPUT, OUTPUT = "SageMakerInput", "SageMakerOutput"
 NUMBER = re.compile(r" *-?(?:0|[1-9][0-9]*)(\.[0-9]+(?:[eE][+-]?[0-9]+)?|[eE][+-]?[0-9]+)? *")
 QUOTED_CELL = re.compile(r'(?<![^,\r\n])"[^"]*+(?:""[^"]*+)*+"(?![^,\r\n])')
 MOST_DIGITS = 1000
+UNESCAPED, ESCAPED = json.JSONEncoder(ensure_ascii=False), json.JSONEncoder()
 NAMES = {CSV: "CSV", JSON: "JSON", JSON_LINES: "JSON Lines"}
 
 
@@ -224,15 +226,41 @@ def _read(body: bytes, format: str, encoding: str, what: str, *, is_start: bool)
         raise RecordFault(f"Failed to parse {what} as {NAMES[format]}: {error}") from error
 
 
+@dataclass(frozen=True, slots=True)
+class NumberText:
+    """A number that Python would write in another way: with fewer digits, or without its last zeros."""
+
+    text: str
+
+
 def _load(text: str) -> Any:
-    return load_json(text, parse_float=_parse_float)
+    parse_int = _parse_int if "-0" in text else None  # the only integer that is written in two ways
+    return load_json(text, parse_int=parse_int, parse_float=_parse_float, pairs=_unique)
 
 
-def _parse_float(text: str) -> float:
+def _parse_int(text: str) -> int | NumberText:
+    return NumberText(text) if text == "-0" else int(text)
+
+
+def _parse_float(text: str) -> float | NumberText:
     value = float(text)
-    if math.isinf(value):  # it would be written as Infinity, which is not JSON
+    if math.isinf(value):  # no model could read it
         raise ValueError(f"the number {text[:80]} is beyond the range of float64")
-    return value
+    return _as_written(value, text)
+
+
+def _as_written(value: float, text: str) -> float | NumberText:
+    # Python writes up to 15 digits as they were. This is known without repr, which takes longer than all else here.
+    is_short = len(text) < 17 and text[-1] != "0" and 1e-4 < abs(value) < 1e16 and "e" not in text and "E" not in text
+    return value if is_short or repr(value) == text else NumberText(text)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        name, _ = Counter(name for name, _ in pairs).most_common(1)[0]
+        raise ValueError(f"the key {name[:80]!r} occurs twice in an object")
+    return found
 
 
 def _rows(text: str) -> list[list[str]]:
@@ -246,10 +274,11 @@ def _cell(text: str) -> Any:
     found = NUMBER.fullmatch(text)
     if found is None or len(text) > MOST_DIGITS:
         return text
+    number = text.strip(" ")
     if found.group(1) is None:
-        return int(text)
-    value = float(text)
-    return value if math.isfinite(value) else text
+        return _parse_int(number)
+    value = float(number)
+    return _as_written(value, number) if math.isfinite(value) else text
 
 
 def _format(text: Content, *, ends: bool) -> bytes:
@@ -259,9 +288,29 @@ def _format(text: Content, *, ends: bool) -> bytes:
 
 def _json(value: Any) -> bytes:
     try:
-        return json.dumps(value, ensure_ascii=False).encode()
+        return _dump(value, UNESCAPED).encode()
     except UnicodeEncodeError:  # an unpaired surrogate, which needs an escape
-        return json.dumps(value).encode()
+        return _dump(value, ESCAPED).encode()
+
+
+def _dump(value: Any, encoder: json.JSONEncoder) -> str:
+    try:
+        return encoder.encode(value)
+    except TypeError:  # it holds a NumberText
+        return _dump_parts(value, encoder)
+
+
+def _dump_parts(value: Any, encoder: json.JSONEncoder) -> str:
+    if isinstance(value, NumberText):
+        return value.text
+    if type(value) is int or (type(value) is float and math.isfinite(value)):
+        return repr(value)
+    if isinstance(value, dict):
+        pairs = (f"{encoder.encode(name)}: {_dump_parts(part, encoder)}" for name, part in value.items())
+        return f"{{{', '.join(pairs)}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(_dump_parts(part, encoder) for part in value)}]"
+    return encoder.encode(value)
 
 
 def _line(row: Sequence[str]) -> bytes:

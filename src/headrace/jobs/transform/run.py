@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -221,8 +222,27 @@ class TransformRun:
                 self._send(todo, stack)
 
     def _objects(self) -> list[InputObject]:
+        """The objects of the input, without the answers that this job itself has put among them.
+
+        Raises:
+            JobFailed: There are none, or an answer would replace one.
+        """
         kind = cast("Literal['S3Prefix', 'ManifestFile']", self._spec.data_type)
-        return list_objects(Channel(uri=self._spec.input_uri, data_type=kind), self._store, "the input")
+        found = list_objects(Channel(uri=self._spec.input_uri, data_type=kind), self._store, "the input")
+        own = {self._answer_path(one.output) for one in self._record.files() if one.status == "Completed"}
+        objects = [one for one in found if os.path.realpath(one.path) not in own]
+        inputs = {os.path.realpath(one.path): one for one in objects}
+        for one in objects:
+            replaced = inputs.get(self._answer_path(self._output(one)))
+            if replaced is not None:
+                raise JobFailed(
+                    f"ClientError: the answers to {one.uri} would replace {replaced.uri}, which is also an object of the input. "
+                    "Choose another output_path, or move the answers of earlier jobs out of the input"
+                )
+        return objects
+
+    def _answer_path(self, uri: str) -> str:
+        return os.path.realpath(self._store.resolve(uri))
 
     def _send(self, objects: list[InputObject], stack: ExitStack) -> None:
         first, start = self._loader(stack)

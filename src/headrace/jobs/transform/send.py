@@ -10,6 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from headrace._faults import without_skip_hint
 from headrace.errors import DataError, Where
 from headrace.io.write.atomic import AtomicFile
 from headrace.jobs.store import InputObject
@@ -241,7 +242,7 @@ def _tasks(file: AnswerFile) -> Iterator[_Task]:
                 break
             yield _Task(file, payload)
     except DataError as error:
-        fault = Failure("ClientError", str(error.relocated(Where(path=file.source.name))))
+        fault = Failure("ClientError", str(without_skip_hint(error.relocated(Where(path=file.source.name)))))
     except OSError as error:
         fault = Failure("ClientError", f"Data download failed: {error.strerror or error}")
     yield _Task(file, fault=fault)

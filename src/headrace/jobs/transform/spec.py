@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, cast, get_args
 
-from headrace.containers.content_types import media_type
+from headrace.containers.content_types import charset, media_type
 from headrace.errors import JobFailed
 from headrace.io.json_text import load_json
 from headrace.jobs.spec import JOB_NAME
@@ -137,6 +137,9 @@ class TransformSpec:
             yield f"strategy must be one of {', '.join(get_args(Strategy))}, got {self.strategy!r}"
         elif self.strategy is not None and self.split_type == "None":
             yield f"strategy={self.strategy!r} needs split_type='Line', 'RecordIO' or 'TFRecord': without it, an object is one record"
+        encoding = charset(self.content_type or "")
+        if self.split_type == "Line" and not _has_newlines(encoding):
+            yield f"split_type='Line' needs a charset in which a line ends with the byte of a newline, got {encoding!r}: convert the input to utf-8"
 
     def _limits(self) -> Iterator[str]:
         payload, concurrent = self.max_payload_mb, self.max_concurrent_transforms
@@ -195,6 +198,14 @@ class TransformSpec:
         if self.split_type not in ("None", "Line") or self.assemble_with != self.split_type:
             given = f"{self.split_type!r} and {self.assemble_with!r}"
             yield f"join_source='Input' needs split_type and assemble_with both 'Line' or both 'None', got {given}"
+
+
+def _has_newlines(encoding: str) -> bool:
+    """Whether text ends its lines as ASCII does, unlike that of UTF-16. An unknown charset is left to the model."""
+    try:
+        return "a\n".encode(encoding).endswith(b"a\n")
+    except (LookupError, UnicodeError):
+        return True
 
 
 MEBIBYTE = 1 << 20

@@ -100,10 +100,12 @@ class Scaler:
         mean: ``float32 (features,)``.
         deviation: ``float32 (features,)``; 1 if a feature is constant.
         label_mean, label_deviation: The same for the label.
+        is_constant: ``bool (features,)``: features of one value, which is their mean, so that nothing of them is left.
     """
 
     mean: Array
     deviation: Array
+    is_constant: Array
     label_mean: float = 0.0
     label_deviation: float = 1.0
 
@@ -136,6 +138,7 @@ def fit_scaler(rows: FeatureRows, labels: Array, parameters: Hyperparameters) ->
         deviation=deviation if parameters.normalize_data else np.ones(width, np.float32),
         label_mean=float(label.mean()) if parameters.unbias_label else 0.0,
         label_deviation=spread if parameters.normalize_label else 1.0,
+        is_constant=(deviations == 0) & parameters.unbias_data,
     )
 
 
@@ -262,9 +265,12 @@ class Models:
     def _initial_weights(self, width: int, columns: int) -> Array:
         random = np.random.default_rng(SEED)
         if self.parameters.init_method == "normal":
-            return random.normal(0, self.parameters.init_sigma, (width, columns)).astype(np.float32)
-        scale = self.parameters.init_scale
-        return random.uniform(-scale, scale, (width, columns)).astype(np.float32)
+            weights = random.normal(0, self.parameters.init_sigma, (width, columns)).astype(np.float32)
+        else:
+            scale = self.parameters.init_scale
+            weights = random.uniform(-scale, scale, (width, columns)).astype(np.float32)
+        weights[self.scaler.is_constant] = 0  # their gradient is 0, so they would keep a random weight
+        return weights
 
     def _per_output(self, values: list[float]) -> Array:
         return np.repeat(np.asarray(values, np.float32), self._outputs)
