@@ -161,7 +161,7 @@ def _as_float32(flat: npt.NDArray[Any], dtype: str, name: str) -> npt.NDArray[An
             Where(feature=name),
             expected="numbers that float32 can hold, because an Example stores float32",
             found=f"{flat.dtype} values that it cannot",
-            hint="Round them with astype(np.float32), or pass a schema with float32.",
+            hint="Round them with astype(np.float32) (Python floats of functions are float64), or pass a schema with float32.",
         )
     return narrow
 

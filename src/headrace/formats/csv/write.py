@@ -12,7 +12,7 @@ import numpy.typing as npt
 from headrace import _native
 from headrace.contracts.csv import CSV, CsvDialect, Marks
 from headrace.contracts.feature import Feature
-from headrace.contracts.records import Misfit
+from headrace.contracts.records import SPARSE_HINT, Misfit
 from headrace.contracts.schema import Schema, join_even
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged
@@ -215,7 +215,7 @@ def misfits(schema: Schema) -> list[Misfit]:
     for name, feature in schema.items():
         expected, instead, hint = "", None, LOSS_HINT
         if feature.sparse:
-            expected, instead = "a value for every column", Feature(feature.dtype, feature.shape)
+            expected, instead, hint = "a value for every column", Feature(feature.dtype, feature.shape), SPARSE_HINT
         elif not feature.is_fixed:
             expected, hint = (
                 "as many values in every example",

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from headrace.contracts.feature import Feature
-from headrace.contracts.records import Misfit
+from headrace.contracts.records import SPARSE_HINT, Misfit
 from headrace.contracts.schema import Schema
 from headrace.errors import SchemaMismatch, UnsupportedData, Where
 from headrace.formats.npy.header import header_bytes
@@ -33,7 +33,12 @@ FILE = "file"
 def npz_misfits(schema: Schema) -> list[Misfit]:
     """What a ``.npz`` per example cannot hold: text, bytes, sparse rows."""
     return [
-        Misfit(feature=name, expected="numbers, as in every .npz", found=repr(feature), hint="Select the others.")
+        Misfit(
+            feature=name,
+            expected="numbers, as in every .npz",
+            found=repr(feature),
+            hint=SPARSE_HINT if feature.sparse else "Select the others.",
+        )
         for name, feature in schema.items()
         if not _is_array(feature)
     ]
@@ -47,7 +52,9 @@ def npy_misfits(schema: Schema) -> list[Misfit]:
             feature=name,
             expected="one array of numbers, and numbers and text that a manifest holds",
             found=repr(feature),
-            hint="Write a .npz per example (format='npz_folder'), or select the others.",
+            hint=SPARSE_HINT
+            if feature.sparse
+            else "Write a .npz per example (format='npz_folder'), which holds numbers, or select the others.",
         )
         for name, feature in schema.items()
         if (name == array and not _is_array(feature)) or (name != array and not _is_known(name, feature))

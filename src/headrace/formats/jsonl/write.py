@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from headrace import _native
 from headrace.contracts.feature import Feature
-from headrace.contracts.records import Misfit
+from headrace.contracts.records import SPARSE_HINT, Misfit
 from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged
@@ -236,7 +236,10 @@ def misfits(schema: Schema) -> list[Misfit]:
         dtype = None if feature.is_text else np.dtype(feature.dtype)
         if feature.sparse:
             instead = Feature(feature.dtype, feature.shape)
-            found.append(Misfit(feature=name, expected="dense rows", found=repr(feature), instead=instead))
+            misfit = Misfit(
+                feature=name, expected="dense rows", found=repr(feature), instead=instead, hint=SPARSE_HINT
+            )
+            found.append(misfit)
         elif feature.dtype == "bytes":
             hint = "JSON has no bytes: write .parquet or .avro."
             found.append(Misfit(feature=name, expected="text or numbers", found=repr(feature), hint=hint))
