@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from headrace.contracts.feature_keys import RaggedKeys, SparseKeys, keys_from_json
 
-__all__ = ["ENCODINGS", "IMAGE_AXES", "MOST_AXES", "SEVERAL_KINDS", "Encoding", "Feature"]
+__all__ = ["ENCODINGS", "IMAGE_AXES", "MOST_AXES", "SEVERAL_KINDS", "USER_DEFINED", "Encoding", "Feature"]
 
 
 Encoding = Literal["jpeg", "png", "gif", "bmp", "webp", "tiff", "image"]
@@ -25,6 +25,8 @@ MOST_AXES = 31
 """Of an example. NumPy 1 has arrays of up to 32 axes, and a batch adds one."""
 SHOWN_NAMES = 4
 PIXELS = ("uint8", "uint16")
+USER_DEFINED = 2
+"""What NumPy says of dtypes of other packages, such as the ``bfloat16`` of JAX, which it calls ``V2``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +271,9 @@ def _dtype_name(dtype: str | np.dtype[Any] | type) -> str:
         raise TypeError(f"a feature is one array, not a structured one: make a feature of each field of {known}")
     if known.subdtype is not None:
         raise TypeError(f"a feature has its shape apart from its dtype: Feature({known.base.name!r}, {known.shape})")
-    return known.newbyteorder("=").str.lstrip("<>=|") if known.kind in "SUVmM" else known.name
+    if known.kind in "SUVmM" and known.isbuiltin != USER_DEFINED:
+        return known.newbyteorder("=").str.lstrip("<>=|")
+    return known.name
 
 
 def _holds(dtype: str, values: npt.NDArray[Any]) -> bool:
