@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace.contracts.feature_keys import RaggedKeys, SparseKeys, keys_from_json
+from headrace.errors import did_you_mean
 
 __all__ = ["ENCODINGS", "IMAGE_AXES", "MOST_AXES", "SEVERAL_KINDS", "USER_DEFINED", "Encoding", "Feature"]
 
@@ -25,6 +26,8 @@ MOST_AXES = 31
 """Of an example. NumPy 1 has arrays of up to 32 axes, and a batch adds one."""
 SHOWN_NAMES = 4
 PIXELS = ("uint8", "uint16")
+DTYPES = ("str", "bytes", "bool", *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)))
+DTYPES += ("float16", "float32", "float64", "complex64", "complex128", "datetime64[s]", "examples")
 USER_DEFINED = 2
 """What NumPy says of dtypes of other packages, such as the ``bfloat16`` of JAX, which it calls ``V2``."""
 
@@ -263,8 +266,8 @@ def _dtype_name(dtype: str | np.dtype[Any] | type) -> str:
         raise TypeError("a feature needs a dtype, got None")
     try:
         known = np.dtype(dtype)
-    except SyntaxError as error:  # NumPy parses names such as "2i4"
-        raise TypeError(f"data type {dtype!r:.60} not understood") from error
+    except (TypeError, SyntaxError) as error:  # NumPy parses names such as "2i4"
+        raise TypeError(f"data type {dtype!r:.60} not understood{_hint_for(dtype)}") from error
     if known.kind == "O":
         raise TypeError("object arrays have no fixed meaning in a file; use 'bytes', 'str' or a numeric dtype")
     if known.names is not None:
@@ -274,6 +277,14 @@ def _dtype_name(dtype: str | np.dtype[Any] | type) -> str:
     if known.kind in "SUVmM" and known.isbuiltin != USER_DEFINED:
         return known.newbyteorder("=").str.lstrip("<>=|")
     return known.name
+
+
+def _hint_for(dtype: Any) -> str:
+    """The dtype that may be meant."""
+    if dtype in ("string", "text"):
+        return ": text is 'str'"
+    hint = did_you_mean(dtype, DTYPES)
+    return f". {hint}" if hint else ""
 
 
 def _holds(dtype: str, values: npt.NDArray[Any]) -> bool:

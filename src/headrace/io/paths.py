@@ -333,6 +333,11 @@ def _describe_folder(path: str) -> str:
         if error.errno in NOT_LISTED:
             return ""
         raise
+    shards = {
+        found["count"] for found in map(as_shard, names) if found and found["stem"] == f"{os.path.basename(path)}-"
+    }
+    if shards and folder == os.path.dirname(path):
+        return f"It is a set of shards: {path}@{int(min(shards))} names them all."
     where = f"The folder {folder or os.getcwd()}"
     return f"{where} holds {summarize_names(names)}." if names else f"{where} is empty."
 

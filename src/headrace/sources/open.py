@@ -293,7 +293,8 @@ def _any(sample: Iterator[Any]) -> bool:
 
 def find_schema(records: Any, most: int | None) -> Schema:
     """Find the schema of records: see :meth:`headrace.Schema.infer`."""
-    if isinstance(records, (str, os.PathLike)):
+    first = records[0] if isinstance(records, (list, tuple)) and records else records
+    if isinstance(first, (str, os.PathLike)):
         records = open_records(records)
     if is_table(records):
         return records.schema

@@ -65,6 +65,17 @@ class UserFunction:
         except Exception as error:
             raise self._failure(index, generator, error) from error
 
+    def keeps(self, example: Example, index: int) -> bool:
+        """Whether the function returns something true for the example at ``index``.
+
+        Raises:
+            TransformError: It fails, or returns several values, which are neither true nor false.
+        """
+        try:
+            return bool(self.function(example))
+        except Exception as error:
+            raise self._failure(index, (), error) from error
+
     def make(self, example: Example, index: int, *generator: np.random.Generator) -> Example:
         """The example that the function makes of the one at ``index``.
 
@@ -291,7 +302,7 @@ class Filtered:
         self.__dict__["_kept"] = Chosen(self.parent, indices)
 
     def _find(self, examples: Iterable[tuple[int, Example]]) -> Indices:
-        keeps = UserFunction(self.predicate, self.parent)
+        keeps = UserFunction(self.predicate, self.parent).keeps
         return np.array([i for i, example in examples if keeps(example, i)], np.int64)
 
     def _fitting(self, condition: PicksRows, begin: int, end: int) -> Indices:
@@ -328,7 +339,7 @@ class Filtered:
         if isinstance(self.predicate, PicksRows):
             yield from fitting_in_order(examples, self.predicate, self.parent.schema)
             return
-        keeps = UserFunction(self.predicate, self.parent)
+        keeps = UserFunction(self.predicate, self.parent).keeps
         for index, example in examples:
             if keeps(example, index):
                 yield index, example

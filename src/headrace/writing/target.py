@@ -180,7 +180,11 @@ def check_replaceable(path: str, source: Source) -> None:
             )
     for folder, _, files in os.walk(path):
         for name in files:
-            if not (name.endswith((".npy", ".npz")) or name in (FORMAT_NOTE, NOTE, *NOTES, *MANIFESTS) or is_image_name(name)):
+            if not (
+                name.endswith((".npy", ".npz"))
+                or name in (FORMAT_NOTE, NOTE, *NOTES, *MANIFESTS)
+                or is_image_name(name)
+            ):
                 raise UnsupportedData(
                     Where(path=path),
                     expected="a new folder, or one with examples only",

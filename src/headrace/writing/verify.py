@@ -269,7 +269,9 @@ def _add_images(report: Report, path: Paths, engine: TaskEngine, progress: bool,
                 report.add(found)
 
 
-def _checker(records: Any, codec: str | None, schema: Schema | Mapping[str, Feature] | None) -> tuple[Any, DataError | None]:
+def _checker(
+    records: Any, codec: str | None, schema: Schema | Mapping[str, Feature] | None
+) -> tuple[Any, DataError | None]:
     """The codec that checks payloads, and why there is none although a schema says what they are.
 
     There is none for tables, which have no payloads, and where the first record is damaged, which the check of the framing reports.

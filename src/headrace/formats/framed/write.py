@@ -58,7 +58,9 @@ class FileWriter(Closing):
         """Append several records."""
         self._check_open()
         # Copy buffers that the caller may overwrite; bytes are immutable.
-        kept = [payload if isinstance(payload, bytes) else self._copied(payload, at) for at, payload in enumerate(payloads)]
+        kept = [
+            payload if isinstance(payload, bytes) else self._copied(payload, at) for at, payload in enumerate(payloads)
+        ]
         self._waiting += kept
         self.records += len(kept)
         self._waiting_bytes += sum(map(len, kept))

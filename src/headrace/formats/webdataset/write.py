@@ -124,9 +124,7 @@ def misfits(schema: Schema) -> list[Misfit]:
     for name, feature in schema.items():
         if feature.sparse:
             instead = Feature(feature.dtype, feature.shape)
-            misfit = Misfit(
-                feature=name, expected="dense rows", found=repr(feature), instead=instead, hint=SPARSE_HINT
-            )
+            misfit = Misfit(feature=name, expected="dense rows", found=repr(feature), instead=instead, hint=SPARSE_HINT)
             found.append(misfit)
         elif feature.is_text and feature.shape:
             found.append(Misfit(feature=name, expected="one text, or one piece of bytes", found=repr(feature)))
