@@ -40,7 +40,7 @@ class Feature:
         dtype: A NumPy dtype (name or object; kept as its native-endian name), ``"bytes"``, ``"str"`` for UTF-8 text, or
             ``"examples"`` for sequences of examples inside an example, read lazily (the steps of an episode).
         shape: Axis lengths. ``None`` is a length that varies between examples; ``()`` is a scalar.
-        default: The value if an example lacks the feature: a scalar that fills ``shape``, or values of that shape.
+        default: The value if an example that is read lacks the feature: a scalar that fills ``shape``, or values of that shape.
             ``None``: a missing feature of fixed shape is an error, and one of varying length is empty.
         encoding: The encoding of stored images: ``"jpeg"``, ``"png"``, ``"gif"``, ``"bmp"``, ``"webp"``, ``"tiff"``, or
             ``"image"`` for several kinds. With dtype ``"bytes"`` the values are encoded images; with ``uint8`` and

@@ -39,10 +39,10 @@ class Schema(Mapping[str, Feature]):
     __slots__ = ("_features",)
 
     def __init__(self, features: Mapping[str, Feature]) -> None:
-        if not hasattr(features, "items"):
-            hint = " Schema.from_json reads that of text." if isinstance(features, str) else ""
-            found = type(features).__name__
-            raise TypeError(f"a schema is {{name: Feature(...)}}, got {found} {features!r:.60}.{hint}")
+        given: Any = features
+        if not hasattr(given, "items"):
+            hint = " Schema.from_json reads JSON text." if isinstance(given, str) else ""
+            raise TypeError(f"a schema is {{name: Feature(...)}}, got {type(given).__name__} {given!r:.60}.{hint}")
         for name, feature in features.items():
             if not (isinstance(name, str) and isinstance(feature, Feature)):  # type: ignore[redundant-expr]
                 raise TypeError(f"a schema maps str to Feature, got {name!r}: {feature!r}")

@@ -290,7 +290,7 @@ def _expand_folder(folder: str) -> list[str]:
             Where(path=folder),
             expected="record files in this folder",
             found="none",
-            hint="Hidden files, temporaries, notes (.txt, .idx, ...; .json beside .jsonl) and sub-folders are left out; "
+            hint="Hidden files, temporaries, notes (.txt, .idx, ...; .json and .jsonl beside others) and sub-folders are left out; "
             "a glob such as 'folder/*.txt' or 'folder/*/*.tfrecord' names them.",
         )
     _check_sets(folder, names)

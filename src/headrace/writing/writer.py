@@ -109,8 +109,9 @@ class Writer(Closing):
         The arrays may change afterwards.
         """
         self._check_open()
-        if not isinstance(batch, Mapping):
-            found = type(batch).__name__
+        given: Any = batch
+        if not isinstance(given, Mapping):
+            found = type(given).__name__
             raise TypeError(
                 f"expected a batch, as {{'name': array, ...}}, got {found}: write examples one by one with write"
             )

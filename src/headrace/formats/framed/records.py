@@ -136,7 +136,7 @@ class FramedRecords:
 
     def __getitem__(self, index: int) -> memoryview:
         """The payload of one record, as a view that keeps its memory alive."""
-        if isinstance(index, slice):
+        if isinstance(index, slice):  # type: ignore[unreachable]
             raise TypeError("records are read one by one or in order: write [records[k] for k in range(start, stop)]")
         position = operator.index(index)
         count = len(self)
