@@ -165,6 +165,26 @@ def test_text_is_not_a_list_of_names(tmp_path, argument):
     with pytest.raises(TypeError, match=rf"{argument} must be several names, such as \['image'\]"):
         hr.open(tmp_path / "x.npz", **{argument: "image"})
     assert hr.CSV(missing="NA").missing == ("NA",)
+    for options in ({"header": "a,b"}, {"header": 0}, {"missing": "?,NA"}):
+        with pytest.raises(ValueError, match="list of (names|words), such as"):
+            hr.CSV(**options)
+    with pytest.raises(TypeError, match="expected a batch, as .*, got list: write examples one by one"):
+        hr.Writer(tmp_path / "y.npz").write_batch([{"a": 1}])
+    with pytest.raises(TypeError, match="records are read one by one"):
+        hr.records(tmp_path / "y.tfrecord@2")[0:2] if hr.write_records(tmp_path / "y.tfrecord@2", [b"a"] * 2) else None
+    with pytest.raises(hr.NoFiles, match="It is a set of shards: .*y.tfrecord@2 names them all"):
+        hr.open(tmp_path / "y.tfrecord")
+    label = {"label": hr.Feature("int64", names=["cat", "dog"])}
+    for name in ("z.tfrecord", "z.csv", "z.npz"):
+        with pytest.raises(hr.SchemaMismatch, match=r"names.index\(label\)"):
+            hr.write(tmp_path / name, {"label": ["cat", "dog"]}, schema=label)
+    hr.write(tmp_path / "z.parquet", {"label": [0, 1]}, schema=label)
+    with pytest.raises(TypeError, match="condition.\"label = 'cat'\""):
+        _ = hr.open(tmp_path / "z.parquet")["label"] == "cat"
+    with pytest.raises(hr.UnsupportedData, match="found inf - at .*record 1, feature 'f'. Put NaN"):
+        hr.write(tmp_path / "z.jsonl", {"f": np.array([1.0, np.inf])})
+    with pytest.raises(hr.SchemaMismatch, match=r"pass headrace.open\(\[path, ...\]\)"):
+        hr.Loader([str(tmp_path / "z.npz")], 2)
 
 
 @pytest.mark.parametrize(

@@ -242,3 +242,12 @@ def test_defaults_in_json_beyond_a_time(default):
 def test_bare_nan_of_earlier_versions_is_read():
     text = '{"features": {"x": {"dtype": "float32", "shape": [], "default": NaN}}}'
     assert Schema.from_json(text) == Schema({"x": Feature("float32", default=float("nan"))})
+
+
+@pytest.mark.parametrize(
+    ("given", "hint"),
+    [("string", "text is 'str'"), ("text", "text is 'str'"), ("int65", "Did you mean 'int64'")],
+)
+def test_an_unknown_dtype_gets_a_hint(given, hint):
+    with pytest.raises(TypeError, match=f"data type '{given}' not understood.*{hint}"):
+        Feature(given)

@@ -13,6 +13,17 @@ SCHEMA = Schema(
 )
 
 
+@pytest.mark.parametrize("given", [[("a", Feature("int64"))], ["a"], '{"features": {}}', 5])
+def test_a_schema_is_a_mapping(given):
+    with pytest.raises(TypeError, match=r"a schema is \{name: Feature\(...\)\}, got"):
+        Schema(given)
+
+
+def test_select_takes_several_names():
+    with pytest.raises(TypeError, match=r"several names, such as \['ab'\]"):
+        Schema({"a": Feature("int64"), "b": Feature("int64")}).select("ab")
+
+
 def test_prints_as_a_table():
     assert str(SCHEMA).splitlines() == [
         "feature  dtype         shape",

@@ -232,9 +232,24 @@ def test_splits_by_name(tmp_path):
     assert len(hr.open(tmp_path, split="all")) == 14
     with pytest.raises(hr.NoFiles, match="validation"):
         hr.open(tmp_path, split="validation")
-    one = tmp_path / "one.tfrecord"
-    hr.write(one, {"x": np.arange(10)})
-    assert len(hr.open(one, split="train[:80%]")) == 8
+    for one in (tmp_path / "one.tfrecord", tmp_path / "one.tfrecord@2"):
+        hr.write(one, {"x": np.arange(10)})
+        assert len(hr.open(one, split="train[:80%]")) == 8
+        assert len(hr.open(one, split="all")) == 10
+
+
+@pytest.mark.parametrize("name", ["mini-train.tfrecord", "Mini_Train.tfrecord", "mini-train.tfrecord@2"])
+def test_a_file_of_another_split_is_not_opened_in_its_place(tmp_path, name):
+    hr.write(tmp_path / name, {"x": np.arange(10)})
+    for place in (tmp_path, tmp_path / name, tmp_path / "*"):
+        for split in ("test", "validation[:50%]"):
+            with pytest.raises(hr.NoFiles, match=f"names hold '{split[:4]}"):
+                hr.open(place, split=split)
+        assert len(hr.open(place, split="all")) == 10
+    if name[0] == "m":
+        assert len(hr.open(tmp_path, split="train[:80%]")) == 8
+        with pytest.raises(hr.NoFiles, match="Did you mean 'train'"):
+            hr.open(tmp_path, split="trian")
 
 
 def test_sources_pickle_and_move(tmp_path):

@@ -367,6 +367,24 @@ def test_text_in_memory_stays_a_column_of_text():
     assert source[7]["text"] == "7"
 
 
+@pytest.mark.parametrize(
+    "values",
+    [["a", "b", "c", "d"], [b"a", b"b", b"c", b"d"], [["a", "b"], ["c", "d"]], [np.str_("a"), "b"]],
+)
+def test_text_in_arrays_of_objects_is_a_column_of_text(tmp_path, values):
+    """A batch of any other source has it as strings."""
+    array = np.array(values, object)
+    source = hr.ColumnSource({"t": array})
+    column = source.batch([0])["t"]
+    assert isinstance(column, hr.Strings)
+    np.testing.assert_array_equal(column, array[:1])
+    assert isinstance(source.window(1)[0]["t"], hr.Strings)
+    both = hr.ColumnSource({"t": hr.Strings.from_values(values)}).concat({"t": array})
+    assert {type(batch["t"]) for batch in hr.Loader(both, 2, shuffle=True, seed=3)} == {hr.Strings}
+    hr.write(tmp_path / "x.tfrecord", {"t": array})
+    assert hr.open(tmp_path / "x.tfrecord").schema["t"].is_text
+
+
 def test_few_large_examples_are_read_at_a_time(monkeypatch):
     """By iteration, filters, lengths of sequences and caches; as many as before of small ones."""
     monkeypatch.setattr(node, "BLOCK_BYTES", 50_000)

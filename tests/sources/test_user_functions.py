@@ -43,6 +43,13 @@ KEYS = RandomKeys(5, 3, np.array([100, 7, 7, 31]))
 SEEDED = NUMBERS.map(draw, seeded=True)
 
 
+def test_a_predicate_that_gives_an_array_names_the_example():
+    source = hr.ColumnSource({"x": np.zeros((3, 2))})
+    for read in (len, list):
+        with pytest.raises(hr.TransformError, match="on example 0 failed with ValueError: The truth value"):
+            read(source.filter(lambda example: example["x"] > 0))
+
+
 def test_outside_a_loader_the_position_is_the_index():
     assert [example["x"] for example in SEEDED] == expected(range(N))
     assert SEEDED[5]["x"] == SEEDED[-7]["x"] == expected([5])[0]

@@ -227,9 +227,10 @@ def test_other_calls_refuse_non_paths_with_a_message(tmp_path):
     for given in (None, 7, [tmp_path / "y.npy"], {"a": 1}):
         with pytest.raises((TypeError, SchemaMismatch), match="expected (a source|an example)|must be an array"):
             hr.Loader(given, 2)
-    for given in (None, 7, b"x", ROWS, [1], ["x"], [{"a": 1}]):
+    for given in (None, 7, b"x", ROWS, [1], [{"a": 1}]):
         with pytest.raises(TypeError, match="a schema is inferred from a path, records, or"):
             hr.Schema.infer(given)
+    assert hr.Schema.infer([tmp_path / "x.npy"]) == hr.Schema.infer(tmp_path / "x.npy")
     assert len(hr.Loader({"a": [1]}, 2)) == 1
 
 

@@ -90,3 +90,16 @@ def test_lists_of_text_are_written_as_the_times_of_a_schema(tmp_path):
     assert raised.value.where.record == 2
     hr.write(tmp_path / "x.parquet", {"days": column[:2]}, schema=given)
     assert hr.open(tmp_path / "x.parquet")[0]["days"].astype(str).tolist() == ["2020-01-02", "2020-01-03"]
+
+
+@pytest.mark.parametrize("name", ["x.npy", "x.npz", "x.tfrecord", "x.csv", "x.tar", "x.parquet", "x.recordio"])
+def test_dtypes_of_other_packages_are_named_and_refused(tmp_path, name):
+    """NumPy calls bfloat16 V2, two bytes without a meaning."""
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    source = hr.ColumnSource({"x": np.ones((3, 2), ml_dtypes.bfloat16)})
+    assert source.schema["x"].dtype == "bfloat16"
+    assert next(iter(hr.Loader(source, 3)))["x"].dtype == ml_dtypes.bfloat16
+    for write in (hr.write, lambda path, source: hr.convert(source, path)):
+        with pytest.raises(hr.UnsupportedData, match=r"a dtype of NumPy, found bfloat16 .*astype\(np.float32\)"):
+            write(tmp_path / name, source)
+    assert not list(tmp_path.iterdir())

@@ -66,6 +66,24 @@ def test_payloads_are_checked_too(tmp_path):
     assert hr.verify(tmp_path / "x.tfrecord", codec="raw").ok
 
 
+def test_a_schema_that_the_columns_do_not_have_is_a_fault(tmp_path):
+    """It was taken for damage that the framing shows, and nothing was checked against it."""
+    path = tmp_path / "x.csv"
+    hr.write(path, {"v": np.arange(8).reshape(2, 4), "y": np.arange(2)})
+    assert hr.verify(path, schema={"v": hr.Feature("int64", (4,))}).ok
+    for feature, error in [
+        ({"v": hr.Feature("int64", (3,))}, hr.SchemaMismatch),
+        ({"v": hr.Feature("int64", (5,))}, hr.NoSuchFeature),
+        ({"z": hr.Feature("int64")}, hr.NoSuchFeature),
+    ]:
+        report = hr.verify(path, schema=feature)
+        assert [type(fault) for fault in report.faults] == [error]
+    with open(path, "a") as file:
+        file.write("1,2\n")
+    (fault,) = hr.verify(path, schema={"z": hr.Feature("int64")}).faults
+    assert isinstance(fault, hr.CorruptRecord)
+
+
 def test_steps_of_several_values_are_sound(tmp_path):
     payload = example({"a": (3, [1])}, {"x": [(3, [1, 2]), (3, [3, 4])], "y": [(2, [0.5]), (2, [])]})
     hr.write_records(tmp_path / "x.tfrecord", [payload, payload])

@@ -207,6 +207,30 @@ def test_records(tmp_path):
         hr.write_records(tmp_path / "x.npy", payloads)
 
 
+@pytest.mark.parametrize("name", ["x.tfrecord", "x.array_record", "x.recordio", "x.csv", "x.tfrecord@2"])
+@pytest.mark.parametrize(
+    ("records", "found"),
+    [
+        (b"abc", "bytes"),
+        (memoryview(b"abc"), "memoryview"),
+        ("abc", "str"),
+        ({b"k": 1}, "dict"),
+        ([b"a", 5], "int"),
+        ([b"a", True], "bool"),
+        ([b"a", [1, 2]], "list"),
+        ([b"a", "b"], "str"),
+        ([b"a", np.array([1], object)], "ndarray"),
+        (np.arange(3), "int64"),
+        ([b"a", None], "NoneType"),
+    ],
+)
+def test_what_is_not_bytes_is_no_record(tmp_path, name, records, found):
+    """``bytes(5)`` is five NUL bytes."""
+    with pytest.raises(TypeError, match=rf"(found|got) {found}\b.*write|Write one payload as \[payload\]"):
+        hr.write_records(tmp_path / name, records)
+    assert not list(tmp_path.iterdir())
+
+
 def test_records_are_dealt_to_all_shards(tmp_path):
     payloads = [bytes([i]) for i in range(7)]
     assert hr.write_records(tmp_path / "x.tfrecord@3", payloads) == 7

@@ -155,11 +155,14 @@ def check_example(example: Any, number: int) -> None:
     if callable(getattr(example, "batch", None)):
         raise TypeError("expected a source or examples, got a list of sources: write source.concat(one, other)")
     if not isinstance(example, Mapping):
+        hint = "Pass columns, as {'name': array, ...}, or one dict for each example."
+        if isinstance(example, (str, os.PathLike)):
+            hint = "Of files, pass headrace.open([path, ...]): a list of paths."
         raise SchemaMismatch(
             Where(record=number),
             expected="an example: a dict of features",
             found=f"{type(example).__name__} {example!r:.80}",
-            hint="Pass columns, as {'name': array, ...}, or one dict for each example.",
+            hint=hint,
         )
 
 

@@ -22,6 +22,7 @@ from headrace.errors import SchemaMismatch, Where
 
 __all__ = ["fit_column", "is_kept"]
 
+NAMES_HINT = "Labels with names are stored as numbers: give names.index(label)."
 HINT = "By default types come from the first examples. Give a schema in which all values fit."
 KINDS = {"b": "biu", "i": "biu", "u": "biu", "f": "biuf", "c": "biufc", "m": "m", "M": "M", "U": "U", "S": "S"}
 """The kinds of numbers that each kind may hold."""
@@ -174,4 +175,5 @@ def is_kept(before: npt.NDArray[Any], after: npt.NDArray[Any]) -> Any:
 
 def _other_values(feature: Feature, name: str, row: int | None, found: str) -> SchemaMismatch:
     where = Where(record=row, feature=name)
-    return SchemaMismatch(where, expected=f"{feature.dtype} values", found=found, hint=HINT)
+    hint = HINT if feature.names is None else NAMES_HINT
+    return SchemaMismatch(where, expected=f"{feature.dtype} values", found=found, hint=hint)

@@ -140,7 +140,8 @@ def to_wire(flat: npt.NDArray[Any], wire: type[np.float32 | np.int64], dtype: st
     if flat.size == 0:
         return np.zeros(0, wire)
     if flat.dtype.kind not in ("iub" if wire is np.int64 else "fiub"):
-        raise SchemaMismatch(Where(feature=name), expected=f"{dtype} values", found=str(flat.dtype))
+        hint = "Text is no number: labels are stored as names.index(label)." if flat.dtype.kind in "OSU" else ""
+        raise SchemaMismatch(Where(feature=name), expected=f"{dtype} values", found=str(flat.dtype), hint=hint)
     bad, limits = _outside(flat, np.dtype(dtype))
     if bad is not None:
         raise SchemaMismatch(Where(feature=name), expected=f"{dtype} values in {limits}", found=str(flat[bad]))
@@ -161,7 +162,7 @@ def _as_float32(flat: npt.NDArray[Any], dtype: str, name: str) -> npt.NDArray[An
             Where(feature=name),
             expected="numbers that float32 can hold, because an Example stores float32",
             found=f"{flat.dtype} values that it cannot",
-            hint="Round them with astype(np.float32), or pass a schema with float32.",
+            hint="Round them with astype(np.float32) (Python floats of functions are float64), or pass a schema with float32.",
         )
     return narrow
 

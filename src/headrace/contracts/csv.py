@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from encodings.aliases import aliases
 from functools import cache
@@ -73,6 +73,8 @@ class CSV:
         if self.encoding is not None:
             put(self, "encoding", _known_encoding(self.encoding))
         missing: Any = self.missing
+        if isinstance(missing, str) and "," in missing:
+            raise ValueError(f"missing must be a list of words, such as ['?', 'NA'], got {missing!r}")
         put(self, "missing", (missing,) if isinstance(missing, str) else tuple(missing))
         put(self, "types", {name: _feature(given) for name, given in (self.types or {}).items()})
         self._check_marks()
@@ -175,6 +177,8 @@ def _is_mark(text: str) -> bool:
 
 
 def _names(names: Sequence[str]) -> tuple[str, ...]:
+    if (isinstance(names, str) and "," in names) or not isinstance(names, Iterable):
+        raise ValueError(f"header must be True, False or a list of names, such as ['a', 'b'], got {names!r}")
     found = (names,) if isinstance(names, str) else tuple(names)
     if not found or len(set(found)) < len(found):
         raise ValueError(f"header must be True, False or names that differ from each other, got {names!r}")

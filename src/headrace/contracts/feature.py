@@ -13,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace.contracts.feature_keys import RaggedKeys, SparseKeys, keys_from_json
+from headrace.errors import did_you_mean
 
-__all__ = ["ENCODINGS", "IMAGE_AXES", "MOST_AXES", "SEVERAL_KINDS", "Encoding", "Feature"]
+__all__ = ["ENCODINGS", "IMAGE_AXES", "MOST_AXES", "SEVERAL_KINDS", "USER_DEFINED", "Encoding", "Feature"]
 
 
 Encoding = Literal["jpeg", "png", "gif", "bmp", "webp", "tiff", "image"]
@@ -25,6 +26,10 @@ MOST_AXES = 31
 """Of an example. NumPy 1 has arrays of up to 32 axes, and a batch adds one."""
 SHOWN_NAMES = 4
 PIXELS = ("uint8", "uint16")
+DTYPES = ("str", "bytes", "bool", *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)))
+DTYPES += ("float16", "float32", "float64", "complex64", "complex128", "datetime64[s]", "examples")
+USER_DEFINED = 2
+"""What NumPy says of dtypes of other packages, such as the ``bfloat16`` of JAX, which it calls ``V2``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +40,7 @@ class Feature:
         dtype: A NumPy dtype (name or object; kept as its native-endian name), ``"bytes"``, ``"str"`` for UTF-8 text, or
             ``"examples"`` for sequences of examples inside an example, read lazily (the steps of an episode).
         shape: Axis lengths. ``None`` is a length that varies between examples; ``()`` is a scalar.
-        default: The value if an example lacks the feature: a scalar that fills ``shape``, or values of that shape.
+        default: The value if an example that is read lacks the feature: a scalar that fills ``shape``, or values of that shape.
             ``None``: a missing feature of fixed shape is an error, and one of varying length is empty.
         encoding: The encoding of stored images: ``"jpeg"``, ``"png"``, ``"gif"``, ``"bmp"``, ``"webp"``, ``"tiff"``, or
             ``"image"`` for several kinds. With dtype ``"bytes"`` the values are encoded images; with ``uint8`` and
@@ -261,15 +266,25 @@ def _dtype_name(dtype: str | np.dtype[Any] | type) -> str:
         raise TypeError("a feature needs a dtype, got None")
     try:
         known = np.dtype(dtype)
-    except SyntaxError as error:  # NumPy parses names such as "2i4"
-        raise TypeError(f"data type {dtype!r:.60} not understood") from error
+    except (TypeError, SyntaxError) as error:  # NumPy parses names such as "2i4"
+        raise TypeError(f"data type {dtype!r:.60} not understood{_hint_for(dtype)}") from error
     if known.kind == "O":
         raise TypeError("object arrays have no fixed meaning in a file; use 'bytes', 'str' or a numeric dtype")
     if known.names is not None:
         raise TypeError(f"a feature is one array, not a structured one: make a feature of each field of {known}")
     if known.subdtype is not None:
         raise TypeError(f"a feature has its shape apart from its dtype: Feature({known.base.name!r}, {known.shape})")
-    return known.newbyteorder("=").str.lstrip("<>=|") if known.kind in "SUVmM" else known.name
+    if known.kind in "SUVmM" and known.isbuiltin != USER_DEFINED:
+        return known.newbyteorder("=").str.lstrip("<>=|")
+    return known.name
+
+
+def _hint_for(dtype: Any) -> str:
+    """The dtype that may be meant."""
+    if dtype in ("string", "text"):
+        return ": text is 'str'"
+    hint = did_you_mean(dtype, DTYPES)
+    return f". {hint}" if hint else ""
 
 
 def _holds(dtype: str, values: npt.NDArray[Any]) -> bool:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 __all__ = [
+    "SPARSE_HINT",
     "BatchWriter",
     "Checked",
     "ChecksFiles",
@@ -47,6 +48,7 @@ __all__ = [
 
 
 OnCorrupt = Literal["raise", "skip"]
+SPARSE_HINT = "Sparse rows stay sparse in .recordio only; matrix.toarray() makes them dense."
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from headrace import _hooks
+from headrace._arguments import names as check_names
 from headrace._numbers import find_present, take_present
 from headrace.contracts.feature import Feature
 from headrace.contracts.strings import Strings
@@ -40,6 +41,10 @@ class Schema(Mapping[str, Feature]):
     __slots__ = ("_features",)
 
     def __init__(self, features: Mapping[str, Feature]) -> None:
+        given: Any = features
+        if not hasattr(given, "items"):
+            hint = " Schema.from_json reads JSON text." if isinstance(given, str) else ""
+            raise TypeError(f"a schema is {{name: Feature(...)}}, got {type(given).__name__} {given!r:.60}.{hint}")
         for name, feature in features.items():
             if not (isinstance(name, str) and isinstance(feature, Feature)):  # type: ignore[redundant-expr]
                 raise TypeError(f"a schema maps str to Feature, got {name!r}: {feature!r}")
@@ -77,6 +82,7 @@ class Schema(Mapping[str, Feature]):
         Raises:
             NoSuchFeature: a name is not in the schema.
         """
+        check_names(names, "names")
         return Schema({name: self[name] for name in names})
 
     def summary(self, most: int = SHOWN) -> str:

@@ -26,7 +26,7 @@ CONTROLS = frozenset(range(32)) - frozenset(b"\t\n\r\f")
 RARE = 0.1
 LIKELY = 0.6
 COMMON = 0.8  # score of a common Chinese or Japanese character
-OPENING = "“‘„‚•"
+OPENING = "“‘„‚•¿¡"
 CLOSING = "”’“‘"
 """Typographic marks that text has before and after words. German closes with what English opens with."""
 OLD = ("cp866", "cp850", "mac-roman")
@@ -62,6 +62,8 @@ def _latin(before: str, char: str, after: str) -> float:
         return _symbol(before, char, after)
     if (char.isupper() and before.islower()) or (char.islower() and after.isupper()):
         return RARE
+    if not (before.isalpha() or after.isalpha()):
+        return LIKELY  # alone, as in a column of grades
     if not _is_beside_ascii(before, after):
         return 2 * RARE
     return 1.0 if before.isascii() and after.isascii() else LIKELY

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
 import stat
+from collections.abc import Iterator
 from types import TracebackType
 from typing import Literal
 
@@ -23,6 +25,7 @@ __all__ = [
     "file_shrank_error",
     "has_answer",
     "name_in_errors",
+    "name_target",
     "refuse_special_file",
 ]
 
@@ -60,6 +63,23 @@ class name_in_errors:  # noqa: N801 - used like a function
             return
         if error.errno is not None:
             raise OSError(error.errno, error.strerror, self.path) from error
+
+
+@contextlib.contextmanager
+def name_target(path: str) -> Iterator[None]:
+    """A context that makes the temporary file or folder of a path, and names the path in errors: nobody knows the temporary's name.
+
+    Raises:
+        NoFiles: Its folder does not exist.
+    """
+    try:
+        yield
+    except OSError as error:
+        folder = os.path.dirname(path)
+        if isinstance(error, FileNotFoundError) and not os.path.exists(folder):
+            hint = "Make it first, as with os.makedirs."
+            raise NoFiles(Where(path=folder), expected="a folder", found="nothing of that name", hint=hint) from error
+        raise OSError(error.errno, error.strerror, path) from error
 
 
 def close_quietly(fd: int) -> None:

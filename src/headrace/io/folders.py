@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from headrace.errors import NoFiles, UnsupportedData, Where
-from headrace.io.faults import name_in_errors
+from headrace.io.faults import name_in_errors, name_target
 from headrace.io.paths import SIDECARS, TEMPORARIES, PathLike, absolute, is_file, natural_key
 from headrace.io.store.listing import list_below, list_folder, list_tree, no_listing, objects_exist
 from headrace.io.store.upload import (
@@ -175,6 +175,7 @@ class AtomicFolder:
 
     Raises:
         UnsupportedData: The folder is not empty, or the URL cannot be written to.
+        NoFiles: The folder that it is in does not exist.
     """
 
     def __init__(self, path: PathLike) -> None:
@@ -199,7 +200,8 @@ class AtomicFolder:
             )
         remove_abandoned(parent, name)
         self._temporary = os.path.join(parent, temporary_name(name))
-        os.mkdir(self._temporary)
+        with name_target(self.path):
+            os.mkdir(self._temporary)
         self.closed = False
 
     def place(self, name: str) -> str:

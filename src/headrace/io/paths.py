@@ -290,7 +290,7 @@ def _expand_folder(folder: str) -> list[str]:
             Where(path=folder),
             expected="record files in this folder",
             found="none",
-            hint="Hidden files, temporaries, notes (.txt, .idx, ...; .json beside .jsonl) and sub-folders are left out; "
+            hint="Hidden files, temporaries, notes (.txt, .idx, ...; .json and .jsonl beside others) and sub-folders are left out; "
             "a glob such as 'folder/*.txt' or 'folder/*/*.tfrecord' names them.",
         )
     _check_sets(folder, names)
@@ -333,6 +333,11 @@ def _describe_folder(path: str) -> str:
         if error.errno in NOT_LISTED:
             return ""
         raise
+    shards = {
+        found["count"] for found in map(as_shard, names) if found and found["stem"] == f"{os.path.basename(path)}-"
+    }
+    if shards and folder == os.path.dirname(path):
+        return f"It is a set of shards: {path}@{int(min(shards))} names them all."
     where = f"The folder {folder or os.getcwd()}"
     return f"{where} holds {summarize_names(names)}." if names else f"{where} is empty."
 

@@ -80,7 +80,7 @@ class Loader(Iterable[Batch_co]):
             ``map_batch``), which run one at a time within a process. They start and end with each loop.
         start_method: ``"fork"`` (the default where it is safe), ``"forkserver"`` or ``"spawn"``. The last two require
             source, order and functions to be picklable.
-        prefetch: How far ahead each thread or worker works, in jobs of up to about a millisecond (3 ms in workers; one
+        prefetch: How far ahead each thread or worker works, in jobs of up to about four milliseconds (one
             batch, or several small ones). 0 is the same as ``threads=0``; with workers it counts as 1.
         to: ``"numpy"`` arrays, ``"torch"`` tensors (no copy) or ``"jax"`` arrays.
         device: The target of tensors (``"cuda"``, a ``torch.device``) or JAX arrays (a device, a ``Sharding``), also of those that

@@ -21,7 +21,8 @@ from headrace.contracts.schema import Schema
 from headrace.errors import DataError, NoFiles, UnsupportedData, Where, did_you_mean
 from headrace.formats.framed.records import FramedRecords
 from headrace.formats.open import open_records
-from headrace.formats.registry import format_named, format_of_name
+from headrace.formats.registry import format_named, format_of_name, without_number
+from headrace.formats.table.folders import SPLITS
 from headrace.io.folders import Listing
 from headrace.io.paths import expand
 from headrace.io.store.listing import is_url_pattern
@@ -78,7 +79,8 @@ def open(
         schema: Feature types, instead of those inferred from the first 256 records. Only its features are decoded.
         columns: Decode only these features.
         split: A part in TFDS's split language: ``"train[:80%]"``, or an object such as
-            :class:`~headrace.ReadInstruction`. Its name selects the files with that word in their names.
+            :class:`~headrace.ReadInstruction`. Its name selects the files with that word in their names. One file, or one set
+            of shards, whose name has no word such as ``train`` or ``test`` is the only split, under any name.
         compression: ``"none"``, ``"gzip"``, ``"zlib"``; by default found from the content.
         on_corrupt: ``"skip"`` leaves damaged records out and counts them in ``source.skipped``. Formats whose records have no
             boundaries refuse it.
@@ -158,18 +160,24 @@ def _open_split(path: Paths, split: SplitLike, open_files: Callable[[Paths], Sou
     found = {name: [file for file in files if name in _words(Path(file).name)] for name in names}
     if not any(found.values()):
         found = {name: [file for file in files if Path(file).parent.name == name] for name in names}
-    if not any(found.values()) and len(files) == 1:
-        return open_files(files).split(split)  # one file is the only split, whatever its name
+    known = set().union(*(_words(Path(file).name) for file in files[:MOST_NAMES]))
+    if not any(found.values()) and _is_one_set(files) and not any(word.lower() in SPLITS for word in known):
+        return open_files(files).split(split)  # the only split, since its name is not that of another one
     for name, members in found.items():
         if not members and name != "all":
-            words = sorted(set().union(*(_words(Path(file).name) for file in files[:MOST_NAMES])))
+            words = sorted(known)
             raise NoFiles(
                 Where(path=str(path)),
                 expected=f"files whose names hold {name!r}",
                 found=", ".join(files[:5]),
-                hint=did_you_mean(name, words),
+                hint=did_you_mean(name, words) or "Without split=, all of them are opened.",
             )
     return _parts(split, {name: open_files(members or files) for name, members in found.items()})
+
+
+def _is_one_set(files: Sequence[str]) -> bool:
+    """Whether this is one file, or the shards of one."""
+    return len({without_number(file) for file in files}) == 1
 
 
 def _split_folders(path: Paths, names: list[str]) -> dict[str, str] | None:
@@ -286,7 +294,8 @@ def _any(sample: Iterator[Any]) -> bool:
 
 def find_schema(records: Any, most: int | None) -> Schema:
     """Find the schema of records: see :meth:`headrace.Schema.infer`."""
-    if isinstance(records, (str, os.PathLike)):
+    first = records[0] if isinstance(records, (list, tuple)) and records else records
+    if isinstance(first, (str, os.PathLike)):
         records = open_records(records)
     if is_table(records):
         return records.schema

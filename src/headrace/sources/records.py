@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from headrace.contracts.protocols import Codec, known_bytes
 from headrace.contracts.records import Records
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Example, Indices
-from headrace.errors import CorruptRecord, DataError, Where
+from headrace.errors import CorruptRecord, DataError, SchemaMismatch, Where
 from headrace.formats.framed.scan import FIRST_RUN_BYTES, RUN_BYTES, RecordRun
 from headrace.sources.node import Node, list_rows
 
@@ -154,15 +155,43 @@ def csv_codec(records: CsvRecords, schema: Schema | None) -> CsvCodec:
     Args:
         records: The rows.
         schema: The columns to decode and their types; ``None``: all of them, with types found by reading.
+
+    Raises:
+        SchemaMismatch: A shape holds only some of the columns of its name.
     """
     from headrace.codecs.csv import CsvCodec, has_columns, infer_csv
 
     if schema is not None:
         records.expect(lambda names: has_columns(schema, names))
-        return CsvCodec(schema, records.dialect)
+        codec = CsvCodec(schema, records.dialect)
+        _check_shapes(schema, records)
+        return codec
     heads = _recall_heads(records)
     found = infer_csv(_examine_runs(records) if heads is None else heads, records.dialect)
     return CsvCodec(found, records.dialect, inferred=found.keys() - (records.dialect.types or {}).keys())
+
+
+def _check_shapes(schema: Schema, records: CsvRecords) -> None:
+    """Refuse a shape with fewer values than there are columns ``v_0``, ``v_1``, ...: the last ones would be lost, and images sheared."""
+    dialect = records.dialect
+    columns = set(dialect.names)
+    for name, feature in schema.items():
+        if not feature.shape:
+            continue
+        for mark in ("_", ""):
+            found = next(number for number in count() if f"{name}{mark}{number}" not in columns)
+            if found < feature.count:
+                continue
+            # Without a header, all columns are c0, c1, ..., whatever they hold.
+            is_counted = dialect.header is None and (name, mark) == ("c", "")
+            if found > feature.count and f"{name}{mark}{feature.count}" not in schema and not is_counted:
+                raise SchemaMismatch(
+                    Where(path=records.paths[0], feature=name),
+                    expected=f"{feature.count} columns, as the shape {feature.shape} has values",
+                    found=f"{found}, {name}{mark}0 to {name}{mark}{found - 1}",
+                    hint="Give the shape of all of them, and cut the rest off with source.map.",
+                )
+            break
 
 
 def _recall_heads(records: CsvRecords) -> list[list[Facts]] | None:

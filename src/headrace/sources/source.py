@@ -97,7 +97,8 @@ def as_indices(indices: npt.ArrayLike, n: int) -> Indices:
 class Source(Sequence[Example_co]):
     """Examples by index, with operations that make new sources: random access, picklable, safe in threads and after a fork.
 
-    No operation copies data. ``sort``, ``flat_map``, masks and windows of a feature read once what their index needs; others nothing.
+    No operation copies data, but ``cache``. ``filter`` reads all examples once, ``sort``, ``flat_map``, ``steps``, masks and
+    windows of a feature what their index needs; all others read nothing.
 
     Args:
         node: Reads the examples (:class:`headrace.sources.node.Node`); :func:`headrace.open` makes it for files.
@@ -218,7 +219,7 @@ class Source(Sequence[Example_co]):
         """Apply ``function`` to each example when it is read.
 
         ``function`` gets an example and returns one, with any features, in new arrays each time. The schema is inferred from its
-        result for the first example. For arithmetic on whole batches ``Loader(map_batch=...)`` is far faster.
+        result for the first example, or for up to 256 if a list is empty there or a value missing. For arithmetic on whole batches ``Loader(map_batch=...)`` is far faster.
 
         Args:
             function: Called as ``function(example)``, or as ``function(example, rng)``.

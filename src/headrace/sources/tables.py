@@ -15,7 +15,7 @@ from headrace.contracts.protocols import CutsCleanly, defines, known_bytes
 from headrace.contracts.records import GivesReader, IsUnnamed, ReadsBlocks, Table, TakesSchema, check_given
 from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
-from headrace.contracts.values import Batch, Example, Indices, Ragged, bytes_of, take_rows
+from headrace.contracts.values import Batch, Example, Indices, Ragged, bytes_of, take_rows, without_objects
 from headrace.errors import MissingExtra, SchemaMismatch, UnsupportedData, Where
 from headrace.sources.node import Node, examples_by_index, list_rows
 from headrace.sources.stacking import check_kinds, schema_of, stack_values
@@ -236,12 +236,18 @@ def _check_is_column(column: Any, name: str) -> None:
 
 
 def _object_column(column: npt.NDArray[Any], name: str) -> Any:
-    """An array of objects: text or bytes as they are, anything else as a list of them."""
+    """An array of objects: text or bytes as strings, as every other source has them, anything else as a list of them."""
     if not isinstance(column.flat[0], (str, bytes, bytearray)):
         return _as_column(column.tolist(), name)
+    kinds = set(map(type, column.reshape(-1).tolist()))
+    if kinds in ({str}, {bytes}):
+        try:
+            return Strings.from_values(column, is_text=kinds == {str})
+        except ValueError:  # a lone surrogate, which only an array of objects holds
+            return column
     if column.ndim == 1:
         check_kinds(column, name)
-    return _refuse_objects(column, name)
+    return without_objects(_refuse_objects(column, name))
 
 
 def _refuse_objects(column: Any, name: str) -> Any:

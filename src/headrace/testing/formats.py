@@ -30,6 +30,8 @@ from headrace.writing.writer import Writer
 __all__ = ["FormatTests"]
 
 ROWS = 40
+NOTES = (".json", ".jsonl")
+"""Of a folder: its format, and the values of other features."""
 
 
 class FormatTests(SourceTests):
@@ -241,7 +243,7 @@ class FormatTests(SourceTests):
         """The file, or those in the folder that hold examples; the first one is damaged in tests."""
         if path.is_file():
             return [path]
-        return sorted(file for file in path.rglob("*") if file.is_file() and file.suffix != ".jsonl")
+        return sorted(file for file in path.rglob("*") if file.is_file() and file.suffix not in NOTES)
 
     def _with_content(self, path: Path, other: Path, content: bytes) -> Path:
         """A copy of ``path`` at ``other``, its first file with another content."""

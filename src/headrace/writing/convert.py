@@ -43,7 +43,7 @@ from headrace.writing.distributed.store import StoreRun
 from headrace.writing.distributed.unit_writer import UnitWriter, write_units
 from headrace.writing.engines import EngineTask, On, TaskEngine, Threads, cores_of, open_engine
 from headrace.writing.fitting import FeatureLoss, convert_to_fit
-from headrace.writing.sinks import check_feature_names, codec_for, refuse_without_features, storable
+from headrace.writing.sinks import check_features, codec_for, refuse_without_features, storable
 from headrace.writing.target import Target, check_replaceable, named_files
 from headrace.writing.units import WorkFolder, finish, join_units
 
@@ -259,7 +259,7 @@ def convert(  # noqa: PLR0913 - each is a separate choice with a default
         lost: tuple[FeatureLoss, ...] = ()
         written = source.schema
         if not raw:
-            check_feature_names(source.schema, target.paths[0], target.format)
+            check_features(source.schema, target.paths[0], target.format)
             source, written, lost = convert_to_fit(source, os.fspath(dst), target.format, codec, allow_loss=allow_loss)
             if not written and len(source):
                 refuse_without_features(target.paths[0], target.format)

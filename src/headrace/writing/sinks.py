@@ -17,6 +17,7 @@ from headrace.codecs.infer import RawCodec
 from headrace.codecs.sagemaker_record.codec import SageMakerRecordCodec
 from headrace.codecs.values import refuse_missing
 from headrace.contracts.csv import CSV
+from headrace.contracts.feature import USER_DEFINED
 from headrace.contracts.protocols import KnowsSizes, defines
 from headrace.contracts.records import BatchWriter, RecordWriter
 from headrace.contracts.schema import Schema
@@ -34,7 +35,7 @@ __all__ = [
     "EncodingSink",
     "RecordCodec",
     "batches_of",
-    "check_feature_names",
+    "check_features",
     "codec_for",
     "encoders_of",
     "open_sink",
@@ -209,7 +210,7 @@ def open_sink(
         inner = open_sink(path, format, compression, stored, codec=codec, first=first, joined=joined)
         return EncodingSink(inner, encoders)
     sink = found.joined_writer if joined and found.sink is not None else found.sink
-    check_feature_names(schema, path, found.name)
+    check_features(schema, path, found.name)
     if sink is None or (codec == "raw" and found.writer is not None):
         encoder = codec_for(schema, codec, found.name)  # first: what it refuses leaves no file
         return RecordSink(open_writer(path, found.name, compression, joined=joined), encoder)
@@ -237,14 +238,21 @@ def refuse_without_features(path: str, format: str) -> None:
         )
 
 
-def check_feature_names(schema: Schema, path: PathLike, format: str) -> None:
-    """Refuse names of features that files of a format cannot hold, or would not give back.
+def check_features(schema: Schema, path: PathLike, format: str) -> None:
+    """Refuse names of features that files of a format cannot hold, or would not give back, and dtypes that NumPy does not know itself.
 
     Raises:
         UnsupportedData: There is one.
     """
     errors = "surrogateescape" if format_named(format).sink is None else "strict"
-    for name in schema:
+    for name, feature in schema.items():
+        if feature.numpy_dtype.isbuiltin == USER_DEFINED:  # such as bfloat16, which files would hold as plain bytes
+            raise UnsupportedData(
+                Where(path=os.fspath(path), feature=name),
+                expected="a dtype of NumPy",
+                found=feature.dtype,
+                hint="Convert it first, as with x.astype(np.float32).",
+            )
         try:
             is_held = bool(name.encode("utf-8", errors)) or format not in ("npy", "csv")
         except UnicodeEncodeError:

@@ -17,7 +17,7 @@ from headrace.errors import UnknownFormat, UnsupportedData, Where, did_you_mean
 from headrace.formats.example_files.manifest import NAMES as MANIFESTS
 from headrace.formats.image_folder.write import NOTES
 from headrace.formats.registry import csv_options, endings, format_named, format_of_name
-from headrace.formats.table.folders import NOTE
+from headrace.formats.table.folders import FORMAT_NOTE, NOTE
 from headrace.io.faults import refuse_special_file
 from headrace.io.paths import expand_home
 from headrace.io.store.upload import is_uploaded
@@ -180,7 +180,11 @@ def check_replaceable(path: str, source: Source) -> None:
             )
     for folder, _, files in os.walk(path):
         for name in files:
-            if not (name.endswith((".npy", ".npz")) or name in (NOTE, *NOTES, *MANIFESTS) or is_image_name(name)):
+            if not (
+                name.endswith((".npy", ".npz"))
+                or name in (FORMAT_NOTE, NOTE, *NOTES, *MANIFESTS)
+                or is_image_name(name)
+            ):
                 raise UnsupportedData(
                     Where(path=path),
                     expected="a new folder, or one with examples only",

@@ -171,13 +171,15 @@ def _verify(
     size = total_size(paths)
     if schema is not None and is_table(records) and isinstance(records, TakesSchema):
         records = records.with_schema(stored_schema(Schema(schema)))
-    checker = _checker(records, codec, schema)
+    checker, refusal = _checker(records, codec, schema)
     report.schema = checker.schema if isinstance(checker, (ExampleCodec, CsvCodec)) else None
     with Progress("verifying", size, "bytes", show=progress) as bar:
         if isinstance(engine, Threads):
             _check_records(report, verify_records(records), checker, bar)
         else:
             _check_files(report, _Check(records, checker, schema, compression), engine, bar)
+    if refusal is not None and report.ok:  # else the reported faults are why the schema cannot be used
+        report.add(refusal)
     if images:
         options = {"format": format, "codec": codec, "schema": schema, "compression": compression}
         _add_images(report, path, engine, progress, **options)
@@ -267,21 +269,26 @@ def _add_images(report: Report, path: Paths, engine: TaskEngine, progress: bool,
                 report.add(found)
 
 
-def _checker(records: Any, codec: str | None, schema: Schema | Mapping[str, Feature] | None) -> Any:
-    """The codec that checks payloads; ``None`` for tables, which have none, and where the first record is damaged."""
+def _checker(
+    records: Any, codec: str | None, schema: Schema | Mapping[str, Feature] | None
+) -> tuple[Any, DataError | None]:
+    """The codec that checks payloads, and why there is none although a schema says what they are.
+
+    There is none for tables, which have no payloads, and where the first record is damaged, which the check of the framing reports.
+    """
     check_codec(records, codec)
     if is_table(records):
-        return None
+        return None, None
     try:
         found = codec_of(records, codec=codec, schema=schema)
-    except DataError:
-        return None  # damage before the first payload is reported by the check of the framing
+    except DataError as error:
+        return None, None if schema is None else error
     if schema is not None or not isinstance(found, ExampleCodec):
-        return found
+        return found, None
     free = {
         name: Feature(f.dtype, (None, None) if name in found.lists else (None,)) for name, f in found.schema.items()
     }
-    return ExampleCodec(Schema(free), lists=found.lists, mixed=found.mixed, shared=found.shared)
+    return ExampleCodec(Schema(free), lists=found.lists, mixed=found.mixed, shared=found.shared), None
 
 
 def _payload_faults(checker: Any, stretch: Checked) -> Iterator[DataError]:

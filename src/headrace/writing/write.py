@@ -38,14 +38,20 @@ def write_records(
 
     Args:
         path: The file, which appears complete or not at all; ``x@8`` for shards, which get records round-robin.
-        records: One payload each.
+        records: One payload each: ``bytes``, or a buffer of them.
         format: ``"tfrecord"``, ``"array_record"``; by default found from the name.
         compression: ``"none"``, ``"gzip"``, ``"zlib"``; for ArrayRecord ``"zstd"``, ``"brotli"``, ``"snappy"``,
             ``"none"``. By default from the name, else the format's default.
 
     Returns:
         The number of records written.
+
+    Raises:
+        TypeError: A record is not bytes.
     """
+    if isinstance(records, (bytes, bytearray, memoryview, str, Mapping)):
+        found = type(records).__name__
+        raise TypeError(f"records must be an iterable of payloads, got {found}: write one payload as [payload]")
     target = Target.of(path, format=format, compression=compression)
     count = 0
     with ExitStack() as stack:

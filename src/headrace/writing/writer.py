@@ -109,6 +109,12 @@ class Writer(Closing):
         The arrays may change afterwards.
         """
         self._check_open()
+        given: Any = batch
+        if not isinstance(given, Mapping):
+            found = type(given).__name__
+            raise TypeError(
+                f"expected a batch, as {{'name': array, ...}}, got {found}: write examples one by one with write"
+            )
         self._flush()
         columns = as_columns(single_columns(batch, self.target) if self.schema is None else batch)
         n = rows_of(columns)

@@ -643,8 +643,23 @@ def test_nuls_are_not_utf_16(tmp_path, name, texts):
         path.write_bytes(f"{name}\n1\n2\n".encode(encoding))
         with pytest.raises(hr.UnsupportedData, match="found NUL bytes"):
             hr.open(path)
-    with pytest.raises(hr.UnsupportedData, match="names without NUL, found 'a.x00'"):
+    with pytest.raises(hr.UnsupportedData, match=r"without NUL.*, found 'a.x00'"):
         hr.write(tmp_path / "y.csv", {"a\0": texts})
+
+
+@pytest.mark.parametrize("name", [" b", "b ", "b\t", "\u00a0b", " "])
+@pytest.mark.parametrize("shards", [1, 2])
+def test_names_that_would_be_read_back_as_others_are_refused(tmp_path, name, shards):
+    """Without their blanks, `` b`` and ``b`` would change places."""
+    columns = {name: [1, 2], "b": [10, 20]}
+    with pytest.raises(hr.UnsupportedData, match=r"names that are read back unchanged.* found .* - at .*csv"):
+        hr.write(tmp_path / "x.csv", columns, shards=shards)
+    with pytest.raises(hr.UnsupportedData, match="names that"):
+        hr.convert(hr.ColumnSource(columns), tmp_path / "x.csv")
+    assert not list(tmp_path.iterdir())
+    bare = hr.CSV(header=False)
+    hr.write(tmp_path / "x.csv", columns, format=bare)
+    assert hr.open(tmp_path / "x.csv", format=bare).batch([0])["c1"].tolist() == [10]
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])

@@ -96,6 +96,16 @@ def test_damaged_goldens_raise_with_their_place(name, offset):
     assert raised.value.where.offset == offset
 
 
+def test_a_file_cut_off_in_its_header_is_corrupt(tmp_path):
+    np.save(tmp_path / "whole.npy", np.arange(1000.0))
+    whole = (tmp_path / "whole.npy").read_bytes()
+    for size in (0, 6, 20, 100, 128, 4000):
+        (tmp_path / "cut.npy").write_bytes(whole[:size])
+        with pytest.raises(CorruptFile, match=r"bytes.*at .*cut.npy, byte.* truncated while it was written") as raised:
+            hr.open(tmp_path / "cut.npy")
+        assert "on_corrupt" not in str(raised.value)
+
+
 def test_object_arrays_are_refused():
     with pytest.raises(UnsupportedData, match="pickle"):
         len(NpyRecords([str(NPY / "object.npy")]))

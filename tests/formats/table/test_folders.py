@@ -10,7 +10,7 @@ import headrace as hr
 from headrace.errors import CorruptFile, NoFiles
 from headrace.formats.example_files.write import join_folders as join_arrays
 from headrace.formats.image_folder.write import join_folders as join_images
-from headrace.formats.table.folders import NOTE
+from headrace.formats.table.folders import FORMAT_NOTE, NOTE
 
 ARRAYS = {"x": np.zeros((0, 3), np.float32), "label": np.zeros(0, np.int64)}
 IMAGES = hr.Schema({"image": hr.Feature("bytes", encoding="jpeg"), "label": hr.Feature("int64", names=("cat", "dog"))})
@@ -89,3 +89,38 @@ def test_a_manifest_has_the_fewest_digits_that_give_a_number_back(tmp_path, dtyp
     assert max(len(repr(line["y"])) for line in lines) <= {"float16": 10, "float32": 14, "float64": 24}[dtype]
     found = hr.open(tmp_path / "a").batch(np.arange(len(values)))["y"].astype(dtype)
     np.testing.assert_array_equal(found, values)
+
+
+@pytest.mark.parametrize("columns", [{"x": (2, 5)}, {"image": (3, 28, 28), "mask": (3, 28, 28)}])
+def test_a_folder_of_arrays_says_that_each_file_is_an_example(tmp_path, columns):
+    """The files alone could as well hold rows of vectors."""
+    given = {name: np.arange(np.prod(shape), dtype=np.float32).reshape(shape) for name, shape in columns.items()}
+    formats = ["npz_folder"] if len(columns) > 1 else ["npz_folder", "npy_folder"]
+    for format in formats:
+        folder = tmp_path / format
+        hr.write(folder, given, format=format)
+        assert (folder / FORMAT_NOTE).exists()
+        source = hr.open(folder)
+        assert (source.format, len(source)) == (format, len(next(iter(given.values()))))
+        for column, found in zip(given.values(), source.batch(range(len(source))).values(), strict=True):
+            np.testing.assert_array_equal(column, found)
+        assert hr.verify(folder).records == len(source)
+        assert hr.convert(folder, tmp_path / f"{format}.tfrecord").examples == len(source)
+        hr.convert(folder, tmp_path / "copy", format=format, overwrite=True)
+        assert len(hr.open(tmp_path / "copy")) == len(source)
+
+
+def test_joined_folders_keep_the_note_of_their_format(tmp_path):
+    parts = [str(tmp_path / f"part{number}") for number in range(3)]
+    for part, count in zip(parts, (0, 2, 3), strict=True):
+        hr.write(part, {"x": np.ones((count, 5))}, format="npz_folder")
+    join_arrays(parts, str(tmp_path / "all"))
+    assert hr.open(tmp_path / "all").batch(range(5))["x"].shape == (5, 5)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", "\xff"])
+def test_a_damaged_note_of_the_format_is_named(tmp_path, text):
+    hr.write(tmp_path / "a", {"x": np.ones((2, 5))}, format="npz_folder")
+    (tmp_path / "a" / FORMAT_NOTE).write_text(text, "latin-1")
+    with pytest.raises(CorruptFile, match=f"expected a format as JSON.*{FORMAT_NOTE}"):
+        hr.open(tmp_path / "a")

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from tests.forks import exit_code, fork, fork_killed
 
+import headrace as hr
 from headrace import _native
 from headrace.errors import HeadraceError, UnsupportedData
 from headrace.io.paths import expand
@@ -166,6 +167,16 @@ def test_a_forked_child_leaves_bytes_still_to_be_written_to_its_parent(tmp_path)
     forget_in_a_child(files)
     files[0].close()
     assert (tmp_path / "x").read_bytes() == content * 6
+
+
+def test_a_folder_that_does_not_exist_is_named(tmp_path):
+    """The temporary file has a name that nobody knows."""
+    for call in (
+        lambda: hr.write(tmp_path / "no" / "x.csv", {"a": [1]}),
+        lambda: hr.write(tmp_path / "no" / "x", {"a": np.zeros((1, 2))}, format="npz_folder"),
+    ):
+        with pytest.raises(hr.NoFiles, match=r"^no such folder: \S*no\. Make it first"):
+            call()
 
 
 def test_a_folder_that_vanishes_is_an_error(tmp_path):

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from headrace.codecs.fit import fit_column
 from headrace.codecs.values import fit_dtype, strings_of, texts_of, to_wire
 from headrace.contracts.feature import Feature
+from headrace.contracts.records import SPARSE_HINT
 from headrace.contracts.schema import join_even
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged
@@ -52,8 +53,7 @@ def column_of(
             Where(feature=name),
             expected="a shape whose first axis may vary, and dense values",
             found=repr(feature),
-            hint="Examples hold flat lists: reshape after reading, with source.map or map_batch. SparseKeys and RaggedKeys "
-            "name several lists that hold one feature.",
+            hint=_hint_for(name, feature),
         )
     if feature.default is not None and not is_fixed:
         raise UnsupportedData(
@@ -68,6 +68,19 @@ def column_of(
         kind = EITHER  # which is stored as float64
     make = TextColumn if kind in (BYTES, TEXT) else NumberColumn
     return make(name, key, feature, kind, is_list=is_list, is_fixed=is_fixed)
+
+
+def _hint_for(name: str, feature: Feature) -> str:
+    if feature.sparse:
+        return SPARSE_HINT
+    flat = (
+        "Examples hold flat lists: reshape after reading, with source.map or map_batch. SparseKeys and RaggedKeys name "
+        "several lists that hold one feature."
+    )
+    if len(feature.shape) == 3 and feature.dtype in ("uint8", "uint16"):
+        image = f"Feature({feature.dtype!r}, (None, None, 3), encoding='png')"
+        return f"Store images as images: schema={{{name!r}: {image}}}. {flat}"
+    return flat
 
 
 def name_of(key: str, lists: frozenset[str]) -> str:

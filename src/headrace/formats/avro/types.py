@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from headrace.contracts.feature import Feature
-from headrace.contracts.records import Misfit
+from headrace.contracts.records import SPARSE_HINT, Misfit
 from headrace.contracts.schema import Schema
 from headrace.errors import UnsupportedData, Where
 
@@ -261,7 +261,10 @@ def misfits(schema: Schema) -> list[Misfit]:
         expected, dtype = wanted
         instead = None if dtype is None else Feature(dtype, feature.shape)
         certain = feature.dtype != "uint64"  # most uint64 values are small enough
-        found.append(Misfit(feature=name, expected=expected, found=repr(feature), instead=instead, certain=certain))
+        hint = SPARSE_HINT if feature.sparse else ""
+        found.append(
+            Misfit(feature=name, expected=expected, found=repr(feature), instead=instead, hint=hint, certain=certain)
+        )
     return found
 
 

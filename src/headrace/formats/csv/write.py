@@ -12,7 +12,7 @@ import numpy.typing as npt
 from headrace import _native
 from headrace.contracts.csv import CSV, CsvDialect, Marks
 from headrace.contracts.feature import Feature
-from headrace.contracts.records import Misfit
+from headrace.contracts.records import SPARSE_HINT, Misfit
 from headrace.contracts.schema import Schema, join_even
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged
@@ -81,11 +81,7 @@ class CsvRows:
         if self.options.header is False or not self.names:
             return self._encode(mark.encode())
         texts = [self._text(name, None, "header") for name in self.names]
-        for name in self.names:
-            if "\0" in name:
-                raise UnsupportedData(
-                    Where(feature=name), expected="names without NUL", found=repr(name)[:SHOWN], hint="Rename it."
-                )
+        _check_names(self.names)
         has_numbers = any(not feature.is_text for feature in self.schema.values())
         quoted = texts if needs_quotes(self.names, self.marks, has_numbers=has_numbers) else []
         return self._encode(mark.encode() + self._quote_sep(self._laid([(TEXT, len(texts), texts, quoted)], 1)))
@@ -219,7 +215,7 @@ def misfits(schema: Schema) -> list[Misfit]:
     for name, feature in schema.items():
         expected, instead, hint = "", None, LOSS_HINT
         if feature.sparse:
-            expected, instead = "a value for every column", Feature(feature.dtype, feature.shape)
+            expected, instead, hint = "a value for every column", Feature(feature.dtype, feature.shape), SPARSE_HINT
         elif not feature.is_fixed:
             expected, hint = (
                 "as many values in every example",
@@ -253,6 +249,22 @@ def _is_text(schema: Schema, misfit: Misfit) -> bool:
 def refused_misfits(schema: Schema) -> list[Misfit]:
     """The :func:`misfits` that are refused regardless of their values. Bytes are not among them: they may be text."""
     return [misfit for misfit in misfits(schema) if not _is_text(schema, misfit)]
+
+
+def _check_names(names: list[str]) -> None:
+    """Refuse names that would be read back as others: every name loses the blanks around it, and an empty one gets a number.
+
+    Raises:
+        UnsupportedData: There is one.
+    """
+    for name in names:
+        if "\0" in name or not name or name != name.strip():
+            raise UnsupportedData(
+                Where(feature=name),
+                expected="column names that are read back unchanged: not empty, without NUL, and without blanks at the ends",
+                found=repr(name)[:SHOWN],
+                hint="Rename it, as with source.rename, or write no header: format=hr.CSV(header=False).",
+            )
 
 
 def _column_names(name: str, feature: Feature) -> list[str]:
@@ -328,7 +340,10 @@ class CsvSink:
     ) -> None:
         refuse_misfits(path, refused_misfits(schema))
         self.rows: CsvRows = CsvRows(schema, options)
-        header = self.rows.preamble() if first else b""  # may raise, so it runs before the file exists
+        try:
+            header = self.rows.preamble() if first else b""  # may raise, so it runs before the file exists
+        except UnsupportedData as error:
+            raise error.relocated(Where(path=str(path))) from error
         self.writer: CsvWriter = CsvWriter(path, compression=compression)
         self.writer.write_text(header, 0)
         self._begins = first and self.rows.options.header is False

@@ -15,7 +15,7 @@ from headrace.formats.example_files.arrays import FileKind, NpyFiles, NpzFiles
 from headrace.formats.example_files.manifest import NAMES, read_manifest
 from headrace.formats.example_files.table import FilesTable
 from headrace.formats.example_files.write import NpyFolderSink, NpzFolderSink, join_folders, npy_misfits, npz_misfits
-from headrace.formats.table.folders import class_names, is_marked_empty, refuse_splits, schema_if_empty
+from headrace.formats.table.folders import class_names, is_marked, refuse_splits, schema_if_empty
 from headrace.io.folders import Lister, Listing, lister_for
 from headrace.io.paths import is_folder
 from headrace.io.urls import child_of, is_url
@@ -102,9 +102,9 @@ def _check_suffixes(files: Sequence[str], suffix: str, manifest: str) -> Sequenc
 
 
 def claims(folder: str, look: Lister = Listing.of, *, format: str) -> bool:
-    """Whether a folder evidently holds one example per file: it has a manifest or class folders."""
+    """Whether a folder evidently holds one example per file: it has a manifest, class folders, or a note of its writer."""
     suffix, listing = SUFFIXES[format], look(folder)
-    if is_marked_empty(listing, format):
+    if is_marked(listing, format):
         return True
     if any(name in listing.files for name in NAMES):
         first = next((name for name in listing.files if name.lower().endswith(tuple(SUFFIXES.values()))), "")

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from headrace.contracts.feature import Feature
-from headrace.contracts.records import Misfit
+from headrace.contracts.records import SPARSE_HINT, Misfit
 from headrace.contracts.schema import Schema
 from headrace.errors import SchemaMismatch, UnsupportedData, Where
 from headrace.formats.npy.header import header_bytes
 from headrace.formats.npz.write import packed_arrays
-from headrace.formats.table.folders import NOTE, are_splits, mark_empty
+from headrace.formats.table.folders import FORMAT_NOTE, NOTE, are_splits, mark_empty, mark_format
 from headrace.io.faults import name_in_errors
 from headrace.io.folders import AtomicFolder, Listing, is_visible
 from headrace.io.paths import PathLike
@@ -33,7 +33,12 @@ FILE = "file"
 def npz_misfits(schema: Schema) -> list[Misfit]:
     """What a ``.npz`` per example cannot hold: text, bytes, sparse rows."""
     return [
-        Misfit(feature=name, expected="numbers, as in every .npz", found=repr(feature), hint="Select the others.")
+        Misfit(
+            feature=name,
+            expected="numbers, as in every .npz",
+            found=repr(feature),
+            hint=SPARSE_HINT if feature.sparse else "Select the others.",
+        )
         for name, feature in schema.items()
         if not _is_array(feature)
     ]
@@ -47,7 +52,9 @@ def npy_misfits(schema: Schema) -> list[Misfit]:
             feature=name,
             expected="one array of numbers, and numbers and text that a manifest holds",
             found=repr(feature),
-            hint="Write a .npz per example (format='npz_folder'), or select the others.",
+            hint=SPARSE_HINT
+            if feature.sparse
+            else "Write a .npz per example (format='npz_folder'), which holds numbers, or select the others.",
         )
         for name, feature in schema.items()
         if (name == array and not _is_array(feature)) or (name != array and not _is_known(name, feature))
@@ -99,9 +106,16 @@ class _FolderSink:
 
     def close(self) -> None:
         """Move the complete folder into place."""
-        if not self.count and not self.folder.closed:
-            mark_empty(self.folder, self.format, self.schema)
+        if not self.folder.closed:
+            if not self.count:
+                mark_empty(self.folder, self.format, self.schema)
+            elif self._needs_note():
+                mark_format(self.folder, self.format)
         self.folder.close()
+
+    def _needs_note(self) -> bool:
+        """Whether the files alone could be taken for rows."""
+        return True
 
     def abort(self) -> None:
         """Remove the unfinished folder."""
@@ -164,6 +178,9 @@ class NpyFolderSink(_FolderSink):
             )
         return names[label]
 
+    def _needs_note(self) -> bool:
+        return not self.known  # else there are class folders or a manifest
+
     def close(self) -> None:
         """Write the manifest, and move the complete folder into place."""
         if self._lines:
@@ -197,9 +214,11 @@ def join_folders(parts: Sequence[str], path: str) -> None:
             count += max(_add_files(whole, part, count), len(rows))
         if lines:
             whole.write(MANIFEST, ("\n".join(lines) + "\n").encode())
-        note = os.path.join(parts[0], NOTE)
-        if not count and os.path.exists(note):
-            whole.add(note, NOTE)
+        # An empty part has a note of its own, and the others say what their files are.
+        name = FORMAT_NOTE if count else NOTE
+        note = next((note for part in parts if os.path.exists(note := os.path.join(part, name))), None)
+        if note is not None:
+            whole.add(note, name)
         whole.close()
     for part in parts:
         discard_folder(part)

@@ -136,6 +136,8 @@ class FramedRecords:
 
     def __getitem__(self, index: int) -> memoryview:
         """The payload of one record, as a view that keeps its memory alive."""
+        if isinstance(index, slice):  # type: ignore[unreachable]
+            raise TypeError("records are read one by one or in order: write [records[k] for k in range(start, stop)]")
         position = operator.index(index)
         count = len(self)
         if not -count <= position < count:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace.contracts.values import Indices
+from headrace.errors import Where
 from headrace.formats.framed.scan import RecordFraming
 from headrace.io.cache.inflate import deflater, parse_compression
 from headrace.io.paths import PathLike
@@ -57,7 +58,9 @@ class FileWriter(Closing):
         """Append several records."""
         self._check_open()
         # Copy buffers that the caller may overwrite; bytes are immutable.
-        kept = [payload if isinstance(payload, bytes) else bytes(payload) for payload in payloads]
+        kept = [
+            payload if isinstance(payload, bytes) else self._copied(payload, at) for at, payload in enumerate(payloads)
+        ]
         self._waiting += kept
         self.records += len(kept)
         self._waiting_bytes += sum(map(len, kept))
@@ -92,6 +95,21 @@ class FileWriter(Closing):
     def _check_open(self) -> None:
         if self._file.closed:
             raise ValueError(f"{self.path} is closed")
+
+    def _copied(self, payload: Any, at: int) -> bytes:
+        """The bytes of a buffer. ``bytes(5)`` would be five NUL bytes, and ``bytes([1, 2])`` two bytes."""
+        try:
+            view = memoryview(payload)
+        except (TypeError, ValueError, BufferError):
+            view = None
+        # Numbers of NumPy are buffers, too, but without an axis; and those of objects hold addresses.
+        if view is None or not view.ndim or view.format == "O" or isinstance(payload, str):
+            place = Where(path=self.path, record=self.records + at)
+            raise TypeError(
+                f"expected a payload: bytes or a buffer of bytes, found {type(payload).__name__} - at {place}. "
+                "Write one payload as [payload], text with .encode(), and examples with hr.write."
+            )
+        return bytes(view)
 
 
 class FramedWriter(FileWriter):

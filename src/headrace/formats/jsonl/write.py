@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from headrace import _native
 from headrace.contracts.feature import Feature
-from headrace.contracts.records import Misfit
+from headrace.contracts.records import SPARSE_HINT, Misfit
 from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged
@@ -129,7 +129,7 @@ class JsonLinesWriter:
             column = map_values(column, _shortest)
         if finite:
             return rows_in(column)
-        return [self._without_nan(row, name) for row in rows_in(column)]
+        return [self._without_nan(row, name, at) for at, row in enumerate(rows_in(column), self.rows)]
 
     def _points(self, values: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
         """ISO 8601 text. Near the ends of its range, NumPy does not read back what it writes."""
@@ -151,14 +151,15 @@ class JsonLinesWriter:
                 )
         return _or_null(texts, missing)
 
-    def _without_nan(self, value: Any, name: str) -> Any:
+    def _without_nan(self, value: Any, name: str, record: int) -> Any:
         if isinstance(value, list):
-            return [self._without_nan(item, name) for item in value]
+            return [self._without_nan(item, name, record) for item in value]
         if value != value:  # noqa: PLR0124 - only NaN differs from itself
             return None
         if value in (np.inf, -np.inf):
-            where = Where(path=self._path, feature=name)
-            raise UnsupportedData(where, expected="numbers that JSON has", found=repr(value))
+            where = Where(path=self._path, record=record, feature=name)
+            hint = "Put NaN in its place, which is stored as null, or write another format, such as .parquet."
+            raise UnsupportedData(where, expected="numbers that JSON has", found=repr(value), hint=hint)
         return value
 
     def close(self) -> None:
@@ -236,7 +237,8 @@ def misfits(schema: Schema) -> list[Misfit]:
         dtype = None if feature.is_text else np.dtype(feature.dtype)
         if feature.sparse:
             instead = Feature(feature.dtype, feature.shape)
-            found.append(Misfit(feature=name, expected="dense rows", found=repr(feature), instead=instead))
+            misfit = Misfit(feature=name, expected="dense rows", found=repr(feature), instead=instead, hint=SPARSE_HINT)
+            found.append(misfit)
         elif feature.dtype == "bytes":
             hint = "JSON has no bytes: write .parquet or .avro."
             found.append(Misfit(feature=name, expected="text or numbers", found=repr(feature), hint=hint))

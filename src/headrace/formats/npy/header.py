@@ -45,6 +45,7 @@ __all__ = [
 MAGIC = b"\x93NUMPY"
 FIRST_BYTES = 4096  # headers written by NumPy are shorter
 MOST_BYTES = 1 << 20  # the longest header to read or write: about 40,000 fields
+CUT_HINT = "The file was truncated while it was written or copied."
 GROWTH_DIGITS = 21  # NumPy reserves this many digits, so that the first axis can grow in place
 ALIGNMENT = 64
 MOST_AXES = 64 if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else 32
@@ -123,6 +124,10 @@ def header_in(content: memoryview, path: str, size: int | None = None) -> NpyHea
             raise CorruptFile(
                 Where(path=path), expected=f"a header of at most {error.expected} bytes", found=f"{error.found}"
             ) from error
+        if error.fault == "truncated":
+            place, found = Where(path=path, offset=error.offset), f"{error.found} before the end"
+            expected = f"{error.expected} more bytes of the header"
+            raise CorruptFile(place, expected=expected, found=found, hint=CUT_HINT) from error
         raise describe(error, Where(path=path)) from error
     dtype = _dtype(descr, path)
     _check_extent(dtype, shape, path)
@@ -134,7 +139,7 @@ def header_in(content: memoryview, path: str, size: int | None = None) -> NpyHea
             Where(path=path, offset=min(size, offset + header.data_bytes)),
             expected=f"{header.data_bytes} bytes of {dtype} {shape} after the header",
             found=f"{size - offset}",
-            hint="The file was truncated while it was written or copied." if header.data_bytes > size - offset else "",
+            hint=CUT_HINT if header.data_bytes > size - offset else "",
         )
     return header
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from headrace.contracts.feature import Feature
 from headrace.contracts.protocols import Piece
-from headrace.contracts.records import Misfit
+from headrace.contracts.records import SPARSE_HINT, Misfit
 from headrace.contracts.schema import Schema
 from headrace.errors import SchemaMismatch, UnsupportedData, Where
 from headrace.formats.npy.header import header_bytes, read_header
@@ -102,7 +102,13 @@ class NpyWriter(Closing):
 def misfits(schema: Schema) -> list[Misfit]:
     """What a ``.npy`` cannot hold: text, bytes, varying lengths, sparse rows."""
     sparse = [
-        Misfit(feature=name, expected="dense rows", found=repr(feature), instead=Feature(feature.dtype, feature.shape))
+        Misfit(
+            feature=name,
+            expected="dense rows",
+            found=repr(feature),
+            instead=Feature(feature.dtype, feature.shape),
+            hint=SPARSE_HINT,
+        )
         for name, feature in schema.items()
         if feature.sparse
     ]

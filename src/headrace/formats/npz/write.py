@@ -16,7 +16,8 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from headrace.contracts.records import Misfit
+from headrace.contracts.feature import Feature
+from headrace.contracts.records import SPARSE_HINT, Misfit
 from headrace.contracts.schema import Schema
 from headrace.errors import SchemaMismatch, UnsupportedData, Where
 from headrace.formats.npy.header import header_bytes
@@ -142,11 +143,18 @@ def misfits(schema: Schema) -> list[Misfit]:
             feature=name,
             expected="numbers of a fixed shape, as in every .npz",
             found=repr(feature),
-            hint="Write one file per example (format='npz_folder'), a .tfrecord, or select the other features.",
+            hint=_hint_for(feature),
         )
         for name, feature in schema.items()
         if feature.is_text or not feature.is_fixed or feature.sparse
     ]
+
+
+def _hint_for(feature: Feature) -> str:
+    if feature.sparse:
+        return SPARSE_HINT
+    one_each = "" if feature.is_text else "one file per example (format='npz_folder'), "
+    return f"Write {one_each}a .tfrecord, or select the other features."
 
 
 class NpzSink:

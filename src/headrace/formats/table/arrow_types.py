@@ -32,7 +32,7 @@ import numpy as np
 
 from headrace._optional import require
 from headrace.contracts.feature import MOST_AXES, Feature
-from headrace.contracts.records import Misfit
+from headrace.contracts.records import SPARSE_HINT, Misfit
 from headrace.contracts.schema import Schema, check_class_names
 from headrace.errors import CorruptFile, UnsupportedData, Where
 from headrace.formats.table.base import find_steps
@@ -281,7 +281,7 @@ def misfits(schema: Schema) -> list[Misfit]:
             continue
         if feature.sparse:
             instead = Feature(feature.dtype, feature.shape)
-            found.append(_misfit(name, feature, "dense columns", instead, "Sparse rows stay sparse in .recordio."))
+            found.append(_misfit(name, feature, "dense columns", instead, SPARSE_HINT))
         elif not feature.is_text and (reason := _unstorable(np.dtype(feature.dtype))) is not None:
             found.append(_misfit(name, feature, *reason, ""))
         elif 0 in feature.shape:

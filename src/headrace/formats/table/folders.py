@@ -1,4 +1,4 @@
-"""Folders that are data sets: their classes, and the file that marks a folder without examples, so that it can be opened again."""
+"""Folders that are data sets: their classes, and the notes in them that say how they are opened again."""
 
 from __future__ import annotations
 
@@ -7,18 +7,21 @@ from collections.abc import Callable, Iterable, Sequence
 
 from headrace.contracts.schema import Schema
 from headrace.errors import CorruptFile, NoFiles, UnsupportedData, Where
-from headrace.io.folders import AtomicFolder, Listing
+from headrace.io.folders import AtomicFolder, Listing, first_existing
 from headrace.io.json_text import load_json
 from headrace.io.local.open import read_each
-from headrace.io.urls import child_of, parent_of
+from headrace.io.urls import child_of, is_listing, parent_of
 
 __all__ = [
+    "FORMAT_NOTE",
     "NOTE",
     "SPLITS",
     "are_splits",
     "class_names",
+    "is_marked",
     "is_marked_empty",
     "mark_empty",
+    "mark_format",
     "refuse_splits",
     "schema_if_empty",
 ]
@@ -26,6 +29,10 @@ __all__ = [
 
 NOTE = "headrace-empty.json"
 """Holds the format and the schema of a folder without examples."""
+FORMAT_NOTE = "headrace-format.json"
+"""Names the format of a folder of arrays, whose files could also be rows each."""
+MANY = 500
+"""A listing of more files in a store may be cut off before the notes, which come last."""
 SPLITS = frozenset(("train", "training", "test", "testing", "val", "valid", "validation", "dev", "eval"))
 """Names of folders that are splits, not classes."""
 
@@ -75,6 +82,30 @@ def mark_empty(folder: AtomicFolder, format: str, schema: Schema) -> None:
     """Mark a folder that is being written as one of this format without examples."""
     text = json.dumps({"format": format, **json.loads(schema.to_json())}, ensure_ascii=False)
     folder.write(NOTE, text.encode())
+
+
+def mark_format(folder: AtomicFolder, format: str) -> None:
+    """Note the format of a folder that is being written."""
+    folder.write(FORMAT_NOTE, json.dumps({"format": format}).encode())
+
+
+def is_marked(listing: Listing, format: str) -> bool:
+    """Whether a note says that a folder has this format.
+
+    Raises:
+        CorruptFile: A note cannot be read.
+    """
+    if is_marked_empty(listing, format):
+        return True
+    path = child_of(listing.folder, FORMAT_NOTE)
+    if FORMAT_NOTE not in listing.files and not (
+        len(listing.files) > MANY and is_listing(listing.folder) and first_existing([path])
+    ):
+        return False
+    try:
+        return bool(load_json(read_each([path])[0].decode())["format"] == format)
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise CorruptFile(Where(path=path), expected="a format as JSON", found=str(error)) from error
 
 
 def is_marked_empty(listing: Listing, format: str) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from headrace.contracts.feature import Feature
-from headrace.contracts.records import Misfit
+from headrace.contracts.records import SPARSE_HINT, Misfit
 from headrace.contracts.schema import Schema
 from headrace.errors import UnsupportedData, Where
 from headrace.formats.npy.header import header_bytes
@@ -124,7 +124,8 @@ def misfits(schema: Schema) -> list[Misfit]:
     for name, feature in schema.items():
         if feature.sparse:
             instead = Feature(feature.dtype, feature.shape)
-            found.append(Misfit(feature=name, expected="dense rows", found=repr(feature), instead=instead))
+            misfit = Misfit(feature=name, expected="dense rows", found=repr(feature), instead=instead, hint=SPARSE_HINT)
+            found.append(misfit)
         elif feature.is_text and feature.shape:
             found.append(Misfit(feature=name, expected="one text, or one piece of bytes", found=repr(feature)))
         elif feature.shape.count(None) > 1:

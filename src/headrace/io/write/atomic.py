@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from headrace import _native
 from headrace.contracts.protocols import Piece
-from headrace.io.faults import close_quietly, name_in_errors, refuse_special_file
+from headrace.io.faults import close_quietly, name_in_errors, name_target, refuse_special_file
 from headrace.io.names import as_shard
 from headrace.io.paths import PathLike
 from headrace.io.store.commit import finish_object_names
@@ -156,7 +156,8 @@ class AtomicFile(Closing):
         durable: Whether ``close`` waits until the bytes are on disk. ``False`` suits caches.
 
     Raises:
-        OSError: The folder does not exist or is not writable.
+        OSError: The folder is not writable.
+        NoFiles: The folder does not exist.
         UnsupportedData: A pipe or a device has the name.
         NoFiles, Unreachable, UnsupportedData: The URL cannot be written to; see :mod:`headrace.io.store.upload`.
     """
@@ -180,7 +181,9 @@ class AtomicFile(Closing):
         folder, name = os.path.split(self._target)
         remove_abandoned(folder, name)
         self._temporary = os.path.join(folder, temporary_name(name))
-        self._fd = os.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+        with name_target(self._target):
+            self._fd = os.open(self._temporary, flags, 0o666)
         self._bytes = Appender(self._fd, self.path, durable=durable and not self._is_uploaded)
         self._is_pending = True
         _keep_permissions(self._fd, self._target)

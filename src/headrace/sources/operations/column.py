@@ -158,6 +158,12 @@ class FeatureColumn(Sequence[Any]):
         return self._compare(other, np.greater_equal)
 
     def _compare(self, other: object, how: Callable[..., Any]) -> npt.NDArray[np.bool_]:
+        if isinstance(other, str) and self.feature.names is not None:
+            condition = f'source.filter(headrace.condition("{self.name} = {other!r}"))'
+            raise TypeError(
+                f"column {self.name!r} holds the numbers of labels: use {condition}, or compare it with "
+                "column.feature.names.index(...)"
+            )
         values = np.asarray(self)
         if isinstance(other, (str, bytes)) and self.feature.is_text:
             other = np.array(other, object)  # not as an array of characters, which loses zeros at the end
