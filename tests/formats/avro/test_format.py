@@ -390,3 +390,18 @@ def test_what_a_schema_would_change_is_refused(put, kind, values, dtype):
     with pytest.raises(SchemaMismatch) as raised:
         hr.open(path, schema={"x": hr.Feature(dtype)}).batch(range(len(values)))
     assert (raised.value.where.record, raised.value.where.feature) == (len(values) - 1, "x")
+
+
+def test_rows_beside_one_with_a_null(tmp_path):
+    schema = {"type": "record", "name": "r", "fields": [{"name": "n", "type": ["null", "long"]}]}
+    with (tmp_path / "x.avro").open("wb") as file:
+        fastavro.writer(file, schema, [{"n": None if number == 5 else number} for number in range(100)])
+    source = hr.open(tmp_path / "x.avro")
+    assert source[0] == {"n": 0}
+    assert source.batch([99, 4, 6])["n"].tolist() == [99, 4, 6]
+    with pytest.raises(SchemaMismatch, match="record 5"):
+        source.batch([4, 5])
+    found = iter(source)
+    assert [next(found)["n"] for _ in range(5)] == [0, 1, 2, 3, 4]
+    with pytest.raises(SchemaMismatch, match="record 5"):
+        next(found)
