@@ -121,7 +121,11 @@ def check_position(index: int, count: int, what: str = "record") -> int:
         IndexError: It is outside.
         TypeError: It is no integer.
     """
-    position = operator.index(index)
+    try:
+        position = operator.index(index)
+    except TypeError:
+        several = f". For several {what}s: [{what}s[i] for i in range(10)]"
+        raise TypeError(f"expected an integer, the number of a {what}, found {type(index).__name__}{several}") from None
     if not -count <= position < count:
         raise IndexError(f"{what} {position} of {count}")
     return position % count

@@ -206,6 +206,12 @@ def test_a_missing_file_lists_what_exists(folder):
         expand("nothing")
 
 
+@pytest.mark.parametrize("begin", ["file://", "FILE://", "file://localhost"])
+def test_urls_of_files(tmp_path, begin):
+    (tmp_path / "x.tfrecord").write_bytes(b"")
+    assert expand(f"{begin}{tmp_path}/x.tfrecord") == [str(tmp_path / "x.tfrecord")]
+
+
 @pytest.mark.parametrize("url", ["ftp://host/key", "hdfs://b/k"])
 def test_object_stores_are_refused_with_a_message(url):
     with pytest.raises(UnsupportedData, match=url.partition("://")[0]):

@@ -272,7 +272,9 @@ def test_schema_infer():
 def test_a_folder_of_several_formats_is_refused(tmp_path):
     hr.write(tmp_path / "a.tfrecord", {"x": np.arange(3)})
     hr.write(tmp_path / "b.npy", {"x": np.arange(3)})
-    with pytest.raises(hr.UnsupportedData, match=r"expected tfrecord, as a\.tfrecord, found a npy file - at .*b\.npy"):
+    with pytest.raises(
+        hr.UnsupportedData, match=r"expected tfrecord, as a\.tfrecord, found a file of npy - at .*b\.npy"
+    ):
         hr.open(tmp_path)
     assert len(hr.open(tmp_path / "*.npy")) == 3
 

@@ -15,7 +15,7 @@ from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch, Indices, Ragged, size_of
 from headrace.errors import SchemaMismatch, UnsupportedData, Where
 from headrace.formats.table.arrow import from_arrow as column_from_arrow
-from headrace.formats.table.arrow import leaf_array, without_views
+from headrace.formats.table.arrow import leaf_array, take_from, without_views
 from headrace.formats.table.arrow_types import (
     KEY,
     Leaf,
@@ -269,10 +269,7 @@ class ArrowNode(RowBlocks):
             return self.table.slice(int(indices[0]), len(indices))
         if not len(indices):
             return self.table.slice(0, 0)
-        try:
-            return self._combined.take(arrow().array(indices))
-        except NotImplementedError:  # Arrow cannot do it for views, which the texts of Polars are
-            return arrow().concat_tables([self.table.slice(index, 1) for index in indices.tolist()])
+        return take_from(self._combined, indices)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name in STATE}

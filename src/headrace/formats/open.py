@@ -22,6 +22,7 @@ from headrace.formats.registry import (
     format_of_name,
     names,
     without_number,
+    without_shard,
 )
 from headrace.formats.table.base import verify_rows
 from headrace.io.cache.inflate import Compression, head_of, is_empty_stream, wrapper_of
@@ -120,17 +121,18 @@ def open_records(
         found = format_named(format)
         folders = [] if found.folder is None else _folders(given)
         paths = [folder for folder, _ in folders] or expand(given)
-    paths = [_fix_path(path) for path in paths]
+    paths = _fix_paths(paths)
     given_options = {"on_corrupt": on_corrupt, "verify": verify, "compression": compression}
     records: Records = found.open(paths, **_check_options(found, paths[0], given_options))
     return records
 
 
-def _fix_path(path: str) -> str:
-    """A path that stays right when the process changes its folder. It is not normalized, because a ``..`` may follow a link."""
-    if os.path.isabs(path) or ("://" in path and is_url(path)):
-        return path
-    return os.path.join(os.getcwd(), path)
+def _fix_paths(paths: list[str]) -> list[str]:
+    """Paths that stay right when the process changes its folder. They are not normalized, because a ``..`` may follow a link."""
+    if all(map(os.path.isabs, paths)):
+        return paths
+    here = os.getcwd()  # once: it is a system call, and there may be thousands of paths
+    return [path if "://" in path and is_url(path) else os.path.join(here, path) for path in paths]
 
 
 def _find_format(given: list[PathLike]) -> tuple[Format, list[str]]:
@@ -213,9 +215,14 @@ def _check_alike(paths: list[str], first: Format) -> None:
 
     If a name suggests another format, the content of that file decides.
     """
+    if len(paths) == 1:
+        return
+    alike: dict[str, str] = {}
+    for path in paths:  # The shards of a set have one name. There may be thousands of them.
+        alike.setdefault(without_shard(path), path)
     endings: dict[str, str] = {}
-    for path in paths:
-        endings.setdefault(os.path.splitext(without_number(base_name(path)))[1], path)
+    for name, path in alike.items():
+        endings.setdefault(os.path.splitext(without_number(base_name(name)))[1], path)
     for path in endings.values():
         if path == paths[0] or format_of_name(path, installed=False) in (None, first.name):
             continue
@@ -224,7 +231,7 @@ def _check_alike(paths: list[str], first: Format) -> None:
             raise UnsupportedData(
                 Where(path=path),
                 expected=f"{first.name}, as {os.path.basename(paths[0])}",
-                found=f"a {name} file",
+                found=f"a file of {name}",
                 hint="Open the files of one format: a glob, or a list of paths.",
             )
 

@@ -36,6 +36,7 @@ __all__ = [
     "names",
     "register",
     "without_number",
+    "without_shard",
 ]
 
 
@@ -256,6 +257,15 @@ def without_number(name: str) -> str:
     ('train.tfrecord', 'part.csv', 'sound.mp3')
     """
     return NUMBER_END.sub("", SHARD_END.sub("", name))
+
+
+def without_shard(path: str) -> str:
+    """A path without the number of its shard.
+
+    >>> without_shard("data/train.tfrecord-00000-of-00008"), without_shard("data/part.csv.3")
+    ('data/train.tfrecord', 'data/part.csv.3')
+    """
+    return SHARD_END.sub("", path) if "-of-" in path else path
 
 
 def endings() -> list[str]:

@@ -148,16 +148,17 @@ def _as_text(path: PathLike) -> str:
         raise NoFiles(Where(), expected="a path", found="an empty text")
     if "://" not in text:
         return os.path.expanduser(text)
-    if text.startswith("file://"):
-        return text.removeprefix("file://")
+    scheme = scheme_of(text)
+    if scheme == "file":
+        rest = text.partition("://")[2]
+        return rest.removeprefix("localhost") if rest.startswith("localhost/") else rest  # RFC 8089
     if is_url(text):
         return text
-    scheme = scheme_of(text)
     if scheme is not None and not os.path.exists(text):
         raise UnsupportedData(
             Where(path=text),
-            expected="a path, or a URL of " + ", ".join(f"{known}://" for known in SCHEMES),
-            found=f"a {scheme}:// URL",
+            expected="a path, or a URL of " + ", ".join(f"{known}://" for known in (*SCHEMES, "file")),
+            found=f"one of {scheme}://",
             hint="Copy or mount the files first.",
         )
     return os.path.expanduser(text)

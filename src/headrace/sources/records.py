@@ -92,8 +92,15 @@ class RecordNode:
         return self._relocate(error, self.records.where(int(indices[position])))
 
     def _relocate(self, error: DataError, where: Where) -> DataError:
-        """The error at the place of its record."""
+        """The error at the place of its record, unless its file was damaged in the cache only."""
+        self._check_copy(error, where)
         return error.relocated(where)
+
+    def _check_copy(self, error: DataError, where: Where) -> None:
+        from headrace.formats.framed.records import FramedRecords  # imported here, because most files are intact
+
+        if isinstance(error, CorruptRecord) and isinstance(self.records, FramedRecords):
+            self.records.check_copy(where.path)
 
     def _blocks(self, records: int | None = None) -> Iterator[tuple[Batch, int]]:
         return self._decode(self.records.iter_spans(records))
@@ -144,6 +151,7 @@ class CsvNode(RecordNode):
 
     def _relocate(self, error: DataError, where: Where) -> DataError:
         """With the byte of the value, which the codec counts from the beginning of the row."""
+        self._check_copy(error, where)
         if where.offset is not None:
             where = where.at(offset=where.offset + (error.where.offset or 0))
         return error.relocated(where)

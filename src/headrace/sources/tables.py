@@ -17,7 +17,7 @@ from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch, Example, Indices, Ragged, bytes_of, take_rows, without_objects
 from headrace.errors import MissingExtra, SchemaMismatch, UnsupportedData, Where
-from headrace.sources.node import Node, examples_by_index, list_rows
+from headrace.sources.node import Node, list_rows, read_blocks
 from headrace.sources.stacking import check_kinds, schema_of, stack_values
 from headrace.sources.views import Selected
 
@@ -56,12 +56,26 @@ class TableNode:
 
     def examples(self, at_once: int = BLOCK) -> Iterator[Example]:
         """All examples in order, ``at_once`` read together, without an index where the format needs none for that."""
+        given = 0
+        try:
+            for batch, rows in self._blocks(at_once):
+                yield from list_rows(batch, rows)
+                given += rows
+        except SchemaMismatch:  # A value of one row. Those before it are not at fault.
+            rest = range(given, len(self))
+        else:
+            return
+        for row in rest:
+            yield from list_rows(self.batch(np.array([row], np.int64)), 1)
+
+    def _blocks(self, at_once: int) -> Iterator[tuple[Batch, int]]:
         if not isinstance(self.records, ReadsBlocks):
-            yield from examples_by_index(self)
+            for start, stop, batch in read_blocks(self, BLOCK):
+                yield batch, stop - start
             return
         for block in self.records.blocks(self._names, at_once):
             batch = {name: _copy_shared(column) for name, column in block.items()}
-            yield from list_rows(batch, _length(next(iter(batch.values()), ())))
+            yield batch, _length(next(iter(batch.values()), ()))
 
     def narrow(self, names: tuple[str, ...], /) -> Node:
         return TableNode(self.records, names)

@@ -405,3 +405,18 @@ def test_files_name_the_same_classes(tmp_path):
     ) as raised:
         _ = hr.open(paths).schema
     assert (raised.value.where.path, raised.value.where.feature) == (str(paths[1]), "label")
+
+
+def test_rows_beside_one_with_a_null(tmp_path):
+    schema = {"type": "record", "name": "r", "fields": [{"name": "n", "type": ["null", "long"]}]}
+    with (tmp_path / "x.avro").open("wb") as file:
+        fastavro.writer(file, schema, [{"n": None if number == 5 else number} for number in range(100)])
+    source = hr.open(tmp_path / "x.avro")
+    assert source[0] == {"n": 0}
+    assert source.batch([99, 4, 6])["n"].tolist() == [99, 4, 6]
+    with pytest.raises(SchemaMismatch, match="record 5"):
+        source.batch([4, 5])
+    found = iter(source)
+    assert [next(found)["n"] for _ in range(5)] == [0, 1, 2, 3, 4]
+    with pytest.raises(SchemaMismatch, match="record 5"):
+        next(found)

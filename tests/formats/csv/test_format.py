@@ -672,3 +672,26 @@ def test_a_first_row_like_that_of_excel_is_quoted(tmp_path, encoding):
     assert list(hr.open(tmp_path / "y.csv", format=bare)["c0"]) == ["Sep=;", "sep=;"]
     with pytest.raises(hr.UnsupportedData, match=r"other than Excel's sep=;"):
         hr.write(tmp_path / "z.csv", {"sep=;": [1, 2]}, format=hr.CSV(quote=""))
+
+
+@pytest.mark.parametrize("count", [300, 301, 303])
+@pytest.mark.parametrize("read", [list, len])
+def test_a_file_that_is_rewritten_in_place(tmp_path, count, read):
+    """Its old end may be in the middle of a number by now."""
+    path = tmp_path / "x.csv"
+    path.write_text("a,q\n" + "".join(f"{i},{i * 1000}\n" for i in range(1000, 1000 + count)))
+    source = hr.open(path)
+    with path.open("r+") as file:
+        file.write("a,q\n" + "".join(f"{i},{i * 1000}\n" for i in range(100_000, 100_300)))
+    with pytest.raises((CorruptFile, CorruptRecord, SchemaMismatch)):
+        read(source)
+
+
+def test_a_file_that_grows(tmp_path):
+    """Its rows are those that it had when it was opened."""
+    path = tmp_path / "x.csv"
+    path.write_text("a\n" + "1\n" * 5000)
+    source = hr.open(path)
+    with path.open("a") as file:
+        file.write("2\n" * 100)
+    assert [row["a"] for row in source] == [1] * 5000

@@ -72,6 +72,13 @@ OTHER = {
     '"name"\n"name"\n"bob"\n': (["c0"], 3),
     "name\nname\nbob\n": (["c0"], 3),
     '"a""b"\n"c""d"\n': (["c0"], 2),
+    ",name,label\n0,bob,x\n1,al,y\n": (["c0", "name", "label"], 2),  # pandas, with its index
+    ",name\n7,bob\n3,al\n": (["c0", "name"], 2),
+    ",name\n7,bob\n7,al\n": (["c0", "c1"], 3),  # a value is missing
+    ",name\n7,bob\n,al\n": (["c0", "c1"], 3),
+    ",bob smith\nx,al\n": (["c0", "c1"], 2),
+    ",name\n1,name\n": (["c0", "c1"], 2),
+    ",2019\n0,bob\n1,al\n": (["c0", "c1"], 3),
 }
 
 

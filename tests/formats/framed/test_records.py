@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+import shutil
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import headrace as hr
-from headrace.errors import CorruptRecord
+from headrace.errors import CorruptFile, CorruptRecord
 from headrace.formats.framed.records import FramedRecords, bounds
 from headrace.formats.index import index
 from headrace.formats.recordio.format import RecordIORecords
@@ -122,3 +123,69 @@ def test_errors_in_files_read_as_one_buffer_name_the_file(tmp_path, part):
     with pytest.raises(CorruptRecord) as found:
         records[18]
     assert str(found.value) == str(expected.value)
+
+
+REPLACED = ["tfrecord", "tfrecord.gz", "recordio", "csv", "csv.gz", "avro", "jsonl", "array_record", "npz"]
+
+
+def put(path, first):
+    """A file that replaces another one of its name, as all writers of Headrace do it."""
+    hr.write(path, {"a": np.arange(first, first + 3000)})
+
+
+def rows_or_refusal(read):
+    """Which versions the rows are of; nothing if the other version was refused."""
+    try:
+        return {value >= 10**6 for value in np.concatenate(read()).tolist()}
+    except CorruptFile as error:
+        assert "open it again" in str(error)
+        return set()
+
+
+@pytest.mark.parametrize("suffix", ["tfrecord", "tfrecord.gz", "recordio", "csv", "csv.gz"])
+@pytest.mark.parametrize("read", ["records", "examples", "loader"])
+def test_a_set_that_is_replaced_never_gives_rows_of_both(tmp_path, suffix, read):
+    path = tmp_path / f"x.{suffix}@12"
+    put(path, 0)
+    if read == "records":
+        rows = iter(hr.records(path))
+        next(rows)
+        put(path, 10**6)
+        new = set(map(bytes, hr.records(path)))
+        with pytest.raises(CorruptFile, match="open it again"):
+            assert not [row for row in rows if bytes(row) in new]
+        return
+    source = hr.open(path)
+    rows = iter(source) if read == "examples" else iter(hr.Loader(source, 10, threads=0))
+    next(rows)
+    put(path, 10**6)
+    assert rows_or_refusal(lambda: [np.atleast_1d(row["a"]) for row in rows]) <= {False}
+
+
+@pytest.mark.parametrize("suffix", REPLACED)
+def test_a_file_that_is_replaced_after_it_was_opened(tmp_path, suffix):
+    """Also for a process that gets the source before its records are counted."""
+    path = tmp_path / f"x.{suffix}"
+    put(path, 0)
+    source = hr.open(path)
+    pickled = pickle.dumps(source)
+    put(path, 10**6)
+    assert rows_or_refusal(lambda: [source.batch([0, 2999])["a"]]) <= {False}
+    assert rows_or_refusal(lambda: [row["a"][None] for row in source]) <= {False}
+    assert rows_or_refusal(lambda: [pickle.loads(pickled).batch([0])["a"]]) == set()
+    assert hr.open(path)[0]["a"] == 10**6
+
+
+def test_a_file_that_appears_after_the_set_was_opened(tmp_path):
+    first, second = write_shards(tmp_path, [[b"a"], [b"b"]])
+    records = TFRecordRecords([first, str(tmp_path / "later.tfrecord")])
+    shutil.copy(second, tmp_path / "later.tfrecord")
+    assert [bytes(record) for record in records] == [b"a", b"b"]
+
+
+def test_several_records_are_read_one_by_one(tmp_path):
+    for suffix in ("tfrecord", "array_record"):
+        hr.write_records(tmp_path / f"x.{suffix}", [b"a", b"b"])
+        records = hr.records(tmp_path / f"x.{suffix}")
+        with pytest.raises(TypeError, match=r"found slice. For several records: \[records\[i\] for i"):
+            records[0:1]

@@ -91,9 +91,11 @@ def test_lists_of_one_length_under_a_schema(path):
 
 def test_numbers_that_do_not_fit(path):
     put(path, {"n": [1, 2, 300, 4]})
+    source = hr.open(path, schema={"n": hr.Feature("uint8")})
     with pytest.raises(SchemaMismatch) as raised:
-        hr.open(path, schema={"n": hr.Feature("uint8")}).batch([0])
+        source.batch([0, 3, 2])
     assert raised.value.where.record == 2
+    assert source.batch([0, 3])["n"].tolist() == [1, 4]
     with pytest.raises(SchemaMismatch, match="a column of that name"):
         hr.open(path, schema={"m": hr.Feature("uint8")})
 
@@ -397,3 +399,28 @@ def test_files_name_the_same_classes(tmp_path):
     ) as raised:
         _ = hr.open(paths).schema
     assert (raised.value.where.path, raised.value.where.feature) == (str(paths[1]), "label")
+
+
+@pytest.mark.parametrize("group_rows", [1000, 100_000])
+def test_rows_beside_one_with_a_null(tmp_path, group_rows):
+    """A null is an error for those who ask for its row, not for all rows of its block."""
+    numbers = [*range(20_000)]
+    numbers[1] = numbers[15_000] = None
+    texts = [str(number) for number in range(20_000)]
+    table = pa.table({"n": numbers, "t": texts, "l": [[number] for number in range(20_000)]})
+    pq.write_table(table, tmp_path / "x.parquet", row_group_size=group_rows)
+    source = hr.open(tmp_path / "x.parquet")
+    assert source[0] == {"n": 0, "t": "0", "l": [0]}
+    assert source.batch([19_999, 2, 14_999])["n"].tolist() == [19_999, 2, 14_999]
+    assert source.batch(range(2, 15_000))["t"].tolist() == texts[2:15_000]
+    assert source.select("t")[1] == {"t": "1"}
+    for rows in ([0, 1], range(1, 5), range(14_990, 15_010), [15_000]):
+        with pytest.raises(SchemaMismatch) as raised:
+            source.batch(rows)
+        assert (raised.value.where.record, raised.value.where.feature) == (1 if 1 in rows else 15_000, "n")
+    kept = source.skip(2).take(14_998)
+    assert sum(len(batch["n"]) for batch in hr.Loader(kept, 64, shuffle=True)) == 14_998
+    found = iter(source)
+    assert next(found)["n"] == 0
+    with pytest.raises(SchemaMismatch, match="record 1, feature 'n'"):
+        next(found)

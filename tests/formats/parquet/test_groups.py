@@ -248,8 +248,9 @@ def test_text_that_is_no_text(tmp_path):
     raw = pa.array([b"fine", b"\xff\xfe", b"ok"] * 10, pa.binary())
     pq.write_table(pa.table({"t": pa.Array.from_buffers(pa.string(), 30, raw.buffers())}), path)
     with pytest.raises(SchemaMismatch, match="UTF-8") as raised:
-        hr.open(path).batch([0])
+        hr.open(path).batch([0, 1])
     assert (raised.value.where.path, raised.value.where.record, raised.value.where.feature) == (str(path), 1, "t")
+    assert hr.open(path).batch([0, 2])["t"].tolist() == ["fine", "ok"]
 
 
 def test_readers_are_used_again(tmp_path, monkeypatch):

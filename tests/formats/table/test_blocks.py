@@ -15,8 +15,9 @@ import headrace as hr
 from headrace.contracts.values import take_rows
 from headrace.errors import CorruptFile, Where
 from headrace.formats.table import blocks, column_cache
-from headrace.formats.table.blocks import BlockTable, cut_at_blocks
+from headrace.formats.table.blocks import BlockTable
 from headrace.formats.table.column_cache import KeptColumns, WholeColumns
+from headrace.formats.table.copies import cut_at_blocks
 from headrace.sources.tables import TableNode
 
 NAMES = ("n", "text", "rows")

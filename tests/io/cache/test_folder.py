@@ -77,10 +77,10 @@ def test_the_limit_leaves_room_on_the_disk(monkeypatch, tmp_path):
     assert cache_limit_bytes(tmp_path) == 20 << 30
 
 
-@pytest.mark.parametrize("text", ["many", "1X", "-"])
+@pytest.mark.parametrize("text", ["many", "1X", "-", "-1", "-2K"])
 def test_an_invalid_limit(monkeypatch, tmp_path, text):
     monkeypatch.setenv("HEADRACE_CACHE_LIMIT", text)
-    with pytest.raises(ValueError, match="HEADRACE_CACHE_LIMIT"):
+    with pytest.raises(ValueError, match=f"HEADRACE_CACHE_LIMIT .* got '{text}'"):
         cache_limit_bytes(tmp_path)
 
 

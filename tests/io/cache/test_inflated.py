@@ -242,3 +242,39 @@ def test_a_damaged_copy_is_made_again(tmp_path, name, share):
     for _ in range(2):
         assert np.array_equal(hr.open(tmp_path / name).batch(range(3000))["v"], np.arange(3000))
     assert hr.verify(tmp_path / name).ok
+
+
+def test_a_copy_that_changed_and_got_its_time_back(tmp_path):
+    """As ``rsync -t`` or a restored backup leave it."""
+    path = tmp_path / "x.csv.gz"
+    hr.write(path, {"v": np.arange(3000)})
+    assert len(hr.open(path)) == 3000
+    place = cache_folder("inflated") / entries()[0]
+    status = place.stat()
+    time.sleep(0.2)
+    flip(place, 1000)
+    os.utime(place, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert np.array_equal(hr.open(path).batch(range(3000))["v"], np.arange(3000))
+
+
+@pytest.mark.parametrize("name", ["x.csv.gz", "x.tfrecord.gz", "x.recordio.gz"])
+@pytest.mark.parametrize("order", ["index", "in order"])
+def test_damage_of_a_copy_is_not_blamed_on_the_file(tmp_path, monkeypatch, name, order):
+    """That of a failing disk, which leaves all times as they are."""
+    path = tmp_path / name
+    hr.write(path, {"v": np.arange(3000)})
+    assert len(hr.open(path)) == 3000
+    place = cache_folder("inflated") / entries()[0]
+    monkeypatch.setattr("headrace.io.cache.folder.has_mark", lambda *_: True)
+    content = place.read_bytes()
+    middle = content.index(b"\n1500\n") + 4 if name == "x.csv.gz" else len(content) // 2
+    flip(place, 0 if name == "x.recordio.gz" else middle)
+    if order == "index":
+        with pytest.raises(CorruptFile, match="the same copy in the cache"):
+            hr.open(path).batch(range(3000))
+    elif name != "x.csv.gz":  # which has no checksums but those in its index
+        with pytest.raises(CorruptFile, match="the same copy in the cache"):
+            list(hr.records(path))
+    else:
+        return
+    assert np.array_equal(hr.open(path).batch(range(3000))["v"], np.arange(3000))

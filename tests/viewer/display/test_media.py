@@ -83,3 +83,9 @@ def test_only_recordings_are_recordings():
     for value in (b"<svg", b"RIFF....AVI ", "text", b""):
         with pytest.raises(hr.UnsupportedData):
             recording_of(value)
+
+
+@pytest.mark.parametrize("shape", [(), (1000,), (2, 3, 4, 3)])
+def test_arrays_of_other_axes_are_no_images(shape):
+    with pytest.raises(hr.UnsupportedData, match="expected an image: .*found an array of shape"):
+        image_of(np.zeros(shape, np.uint8), STORED, 0)

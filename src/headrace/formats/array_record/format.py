@@ -7,7 +7,6 @@ Source of the format: the Riegeli project's ``doc/riegeli_records_file_format.md
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from headrace import _native
+from headrace._arguments import check_position
 from headrace.contracts.records import Checked, Format, OnCorrupt, Skipped
 from headrace.contracts.values import Indices
 from headrace.errors import DataError, Where, shown_path
@@ -157,11 +157,7 @@ class ArrayRecordRecords:
     def __getitem__(self, index: int) -> memoryview:
         """The payload of one record, as a view that keeps its memory alive."""
         table, reader = self._open()
-        position = operator.index(index)
-        count = table.records
-        if not -count <= position < count:
-            raise IndexError(f"record {position} of {count}")
-        payload = reader.one(position % count)
+        payload = reader.one(check_position(index, table.records))
         self._files.touched(len(payload), scattered=1)
         return payload
 

@@ -103,6 +103,7 @@ class AvroTable(BlockTable):
                         where.at(feature=name), expected=f"{field.type}, as in {self.paths[0]}", found=found
                     )
             every.append(fields)
+        self._files.expect([self._files.signature(file) for file in range(len(self.paths))])
         return every
 
     def _own_schema(self) -> Schema:
@@ -139,7 +140,6 @@ class AvroTable(BlockTable):
             ]
             kept = RecordIndex(files, np.concatenate(starts))
             save_index(kept, path)
-        self._files.expect(signatures)
         return kept
 
     def _scan(self, file: int) -> Indices:
@@ -179,17 +179,23 @@ class AvroTable(BlockTable):
         return np.array([record_bytes(self.index, *bounds) for bounds in pairwise(self._bounds.tolist())], np.int64)
 
     def _read_block(self, block: int, names: Sequence[str]) -> Batch:
+        return self._read_rows(block, None, names)
+
+    def _read_rows(self, block: int, rows: Indices | None, names: Sequence[str]) -> Batch:
+        """These columns of some rows of a block; ``None``: of all."""
         first, stop = int(self._bounds[block]), int(self._bounds[block + 1])
         place = self.index.where(first)
         file = int(self.index.file_of(np.array([first]))[0])
         records = self._records(file, int(place.offset or 0), stop - first)
+        records = records if rows is None else [records[row] for row in rows.tolist()]
         columns = {}
         self._check_held(names, self._fields[file], "field", place)
         for name in names:
             try:
                 columns[name] = self._column(records, self._fields[file][name], name)
             except BadValue as bad:
-                raise bad.at(self.index.where(first + bad.row).at(feature=name)) from bad
+                row = bad.row if rows is None else int(rows[bad.row])
+                raise bad.at(self.index.where(first + row).at(feature=name)) from bad
         return columns
 
     def _records(self, file: int, offset: int, count: int) -> list[Any]:

@@ -73,7 +73,7 @@ class CsvRecords(FramedRecords):
         if pipe is not None:
             self._pipes[0] = pipe  # Reading starts over with the sniffed bytes.
         if dialect.transcode:
-            self._files = FileSet(self.paths, compression=dialect.transcode)
+            self._files = FileSet(self.paths, compression=dialect.transcode, pinned=True)
 
     @property
     def dialect(self) -> CsvDialect:

@@ -19,6 +19,7 @@ NUMBERS = ("whole", "positive", "huge", "real", "boolean")
 LEAST_COUNTED = 4  # pandas writes the header 0, 1, 2, 3 for unnamed columns; a row 0, 1 may be data
 NAME = re.compile(r"[^\W\d][\w .:()\[\]%#@&+*'-]{0,63}")
 MOST_SEARCHED = 2 << 20  # bytes that are searched for the names before rows are split: all the text, for each name
+MOST_INDEXED = 1000  # rows in which counts are compared
 MOST_SPLIT = 20_000  # fields that are looked at one by one
 NULL = b"\\N"
 """What databases write for a missing value, without quotes where they quote all others."""
@@ -28,8 +29,8 @@ def is_headed(spans: _native.Spans, dialect: CsvDialect, first: list[bytes]) -> 
     """Whether the first row names the columns.
 
     It does if a column has numbers below text, or if the names are the counts that pandas writes. If everything is text, it does if its
-    fields look like names and do not recur below. In any other case, it does if a name has quotes that it does not need above fields
-    without such quotes.
+    fields look like names and do not recur below; the first may be empty above different counts, because pandas writes its index so.
+    In any other case, it does if a name has quotes that it does not need above fields without such quotes.
 
     Args:
         spans: The first rows.
@@ -44,8 +45,9 @@ def is_headed(spans: _native.Spans, dialect: CsvDialect, first: list[bytes]) -> 
     below = _native.examine_csv(spans.part(1, len(spans)), marks, width, missing)
     if any(a["text"] and not b["text"] and any(b[kind] for kind in NUMBERS) for a, b in zip(top, below, strict=True)):
         return True
-    is_text = not any(a[kind] for a in top for kind in (*NUMBERS, "missing"))
-    texts = [name.decode(dialect.encoding, "replace") for name in names]
+    first_named = 1 if width > 1 and not names[0] and _is_index(spans, dialect) else 0
+    is_text = not any(a[kind] for a in top[first_named:] for kind in (*NUMBERS, "missing"))
+    texts = [name.decode(dialect.encoding, "replace") for name in names[first_named:]]
     if is_text and len(set(texts)) == len(texts) and _look_like_names(texts) and not _recur(spans, dialect, names):
         return True
     return _has_quoted_names(spans, dialect, width)
@@ -79,6 +81,13 @@ def _is_counted(names: list[bytes]) -> bool:
     counted = names[1:] if names[0] == b"" else names
     least = 1 if names[0] == b"" else LEAST_COUNTED
     return len(counted) >= least and counted == [str(k).encode() for k in range(len(counted))]
+
+
+def _is_index(spans: _native.Spans, dialect: CsvDialect) -> bool:
+    """Whether the first column has different counts below the first row."""
+    rows = range(1, min(len(spans), MOST_INDEXED + 1))
+    values = [_native.values_of_csv(spans.view(row), dialect.marks)[0].strip() for row in rows]
+    return bool(values) and all(map(bytes.isdigit, values)) and len(set(values)) == len(values)
 
 
 def _has_quoted_names(spans: _native.Spans, dialect: CsvDialect, width: int) -> bool:

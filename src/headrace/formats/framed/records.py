@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from itertools import repeat
@@ -12,17 +11,19 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace import _native
+from headrace._arguments import check_position
 from headrace._faults import describe
 from headrace._native import bounds
 from headrace.contracts.records import Checked, OnCorrupt, Skipped
 from headrace.contracts.values import Indices
-from headrace.errors import DataError, UnsupportedData, Where, shown_path
+from headrace.errors import CorruptRecord, DataError, UnsupportedData, Where, shown_path
 from headrace.formats.framed.scan import RUN_BYTES, ByteStream, RecordFraming, RecordRun, Scan, verify_content
 from headrace.formats.index.build import record_index
 from headrace.formats.index.index import RecordIndex
 from headrace.formats.index.parts import IndexRequest
 from headrace.formats.index.places import record_bytes
 from headrace.io.cache.inflate import parse_compression
+from headrace.io.cache.mirror import check_copy
 from headrace.io.cache.read_ahead import FilesInOrder
 from headrace.io.local.fileset import Buffers, FileSet
 from headrace.io.local.mapped import MappedFile
@@ -68,9 +69,9 @@ class FramedRecords:
         self.on_corrupt: OnCorrupt = on_corrupt
         self.verify = verify
         self._compression = None if compression is None else parse_compression(compression)
-        self._files = FileSet(self.paths, compression=self._compression, is_plain=framing.is_plain)
-        self._index: RecordIndex | None = None
         self._forget_joined()
+        self._files = FileSet(self.paths, compression=self._compression, is_plain=framing.is_plain, pinned=True)
+        self._index: RecordIndex | None = None
         self._skipped: dict[int, Skipped] = {}
         self._pipes: dict[int, PipeStream] = {}
 
@@ -136,17 +137,11 @@ class FramedRecords:
 
     def __getitem__(self, index: int) -> memoryview:
         """The payload of one record, as a view that keeps its memory alive."""
-        if isinstance(index, slice):  # type: ignore[unreachable]
-            raise TypeError("records are read one by one or in order: write [records[k] for k in range(start, stop)]")
-        position = operator.index(index)
-        count = len(self)
-        if not -count <= position < count:
-            raise IndexError(f"record {position} of {count}")
-        at = position % count
+        at = check_position(index, len(self))
         try:
             return self._spans_of(np.array([at], np.int64)).view(0)
         except _native.FormatError as error:
-            raise describe(error, self.where(at)) from error
+            raise self._fault_at(error, at) from error
 
     def __iter__(self) -> Iterator[memoryview]:
         """The payloads in order, checked, without an index."""
@@ -174,7 +169,23 @@ class FramedRecords:
         try:
             return self.framing.gather(*self._places(indices), verify=self._verify_later)
         except _native.FormatError as error:
-            raise describe(error, self.where(int(indices[error.record]))) from error
+            raise self._fault_at(error, int(indices[error.record])) from error
+
+    def _fault_at(self, error: _native.FormatError, index: int) -> DataError:
+        where = self.where(index)
+        self.check_copy(where.path)
+        return describe(error, where)
+
+    def check_copy(self, path: str | None) -> None:
+        """Make sure that a fault in a compressed or remote file is not one of its copy in the cache.
+
+        Raises:
+            CorruptFile: The copy is damaged.
+        """
+        if path in self.paths and not is_pipe(path):
+            content = self._files.stream(self.paths.index(path))
+            if isinstance(content, MappedFile):
+                check_copy(content)
 
     def _forget_joined(self) -> None:
         self._joined: tuple[Buffers, Indices] | None = None
@@ -272,6 +283,9 @@ class FramedRecords:
             scan = Scan(self.framing, content, verify=verify, on_corrupt=self.on_corrupt, run_bytes=run_bytes)
             try:
                 yield from scan
+            except CorruptRecord as error:
+                self.check_copy(error.where.path)
+                raise
             finally:
                 if len(scan.faults) > self._skipped.get(number, Skipped()).records:
                     self._skipped[number] = Skipped(len(scan.faults), sum(size for _, size in scan.faults))
@@ -281,11 +295,15 @@ class FramedRecords:
         with closing(FilesInOrder(self._files)) as files:
             for number in range(len(self.paths)):
                 yield self._pipe(number) or files.content(number)
+                if not self.framing.has_checksums:  # Nothing else would show that the last row was cut.
+                    self._files.check_in_place(number)
 
     def _heads(self) -> Iterator[MappedFile | ByteStream]:
         return (self._pipe(number) or self._files.head(number) for number in range(len(self.paths)))
 
     def _pipe(self, number: int) -> PipeStream | None:
+        if number in self._files.versions.local:
+            return None  # It was a file when the set was opened.
         if number not in self._pipes and is_pipe(self.paths[number]):
             self._pipes[number] = PipeStream(self.paths[number])
         return self._pipes.get(number)

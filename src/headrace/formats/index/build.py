@@ -107,7 +107,7 @@ def record_index(framing: Framing, files: FileSet, *, on_corrupt: OnCorrupt, com
     """
     path = index_path(files.paths, format=framing.index_name, on_corrupt=on_corrupt, compression=compression)
     kept = load_index(path, files.paths)
-    is_proven = kept is not None and files.expects([file.signature for file in kept.files])  # when each file is opened
+    is_proven = kept is not None and files.versions.are([file.signature for file in kept.files])  # when opened
     built = None if is_proven else _build(framing, files, on_corrupt=on_corrupt, kept=kept)
     index = _save(built, path) if built is not None else kept
     assert index is not None
@@ -219,7 +219,7 @@ def _signatures(files: FileSet) -> list[Signature]:
         files.fetch_heads()
     if len(files) <= MOST_PRINTED or files.is_remote:
         return [files.signature(number) for number in range(len(files))]
-    return [Signature.of(path) for path in files.paths]
+    return [files.versions.check(number, Signature.of(path), path) for number, path in enumerate(files.paths)]
 
 
 def _taken(kept: RecordIndex | None, number: int) -> _Found:
@@ -255,8 +255,7 @@ class _Job:
         kept_bytes: int,
     ) -> None:
         self._framing, self._kept_bytes = framing, kept_bytes
-        self._files = files
-        self._number = number
+        self._files, self._number = files, number
         self._signature = signature
         self._skip = on_corrupt == "skip"
         self._remote = is_url(files.paths[number])
@@ -322,11 +321,12 @@ class _Job:
     def _found(self, starts: Starts, scan: Scan | None = None) -> _Found:
         faults = [] if scan is None else scan.faults
         skipped = tuple((fault.where.record or 0) - before for before, (fault, _) in enumerate(faults))
-        path = self._files.paths[self._number]
         self._bar.advance(self._signature.size if self._whole is not None else 0)
         sums = np.concatenate([np.zeros(0, np.uint32), *(self._sums[first] for first in sorted(self._sums))])
-        skipped_bytes = sum(size for _, size in faults)
-        file = FileIndex(path, self._signature, len(starts), skipped, skipped_bytes, self._content_bytes)
+        if not self._framing.has_checksums:
+            self._files.check_in_place(self._number)
+        path, lost = self._files.paths[self._number], sum(size for _, size in faults)
+        file = FileIndex(path, self._signature, len(starts), skipped, lost, self._content_bytes)
         return file, starts, BlockSums(self._content_bytes, sums, SUMMED_BYTES)
 
     def _piece(self, start: int, stop: int) -> _Piece:

@@ -27,6 +27,7 @@ from headrace.contracts.records import OnCorrupt
 from headrace.contracts.values import Indices
 from headrace.errors import CorruptFile, DataError, Where
 from headrace.io.cache.folder import cache_folder, cache_key, is_trusted
+from headrace.io.cache.mirror import check_copy
 from headrace.io.faults import file_changed_error
 from headrace.io.local.fileset import FileSet
 from headrace.io.local.mapped import guard_reads
@@ -231,6 +232,7 @@ class RecordIndex:
     def _compare(self, files: FileSet, number: int, starts: Indices, ends: Indices) -> None:
         if self.content[number].damaged(files.content(number).buffer, starts, ends) < 0:
             return
+        check_copy(files.content(number))  # Then the index is right.
         if self.path is not None:
             self.path.unlink(missing_ok=True)  # Reopening the file rebuilds its index.
         found = "other bytes than when its index was made"

@@ -5,7 +5,6 @@ Source of the format: ``numpy/lib/format.py`` and NEP 1. Object arrays are pickl
 
 from __future__ import annotations
 
-import operator
 import os
 from collections.abc import Callable, Iterator
 from functools import cached_property, partial
@@ -259,14 +258,11 @@ class NpyRecords(FileTable):
 
     def __getitem__(self, index: int) -> memoryview:
         """The bytes of one row in C order: a view of the file, or a copy if its memory order is Fortran's."""
-        position = operator.index(index)
-        count = len(self)
-        if not -count <= position < count:
-            raise IndexError(f"row {position} of {count}")
-        number = int(np.searchsorted(self._layout.firsts, position % count, side="right")) - 1
+        row = check_position(index, len(self), "row")
+        number = int(np.searchsorted(self._layout.firsts, row, side="right")) - 1
         if self._fetches:
-            return self.spans(np.array([position % count], np.int64)).view(0)
-        return self._row(number, position % count - int(self._layout.firsts[number]))
+            return self.spans(np.array([row], np.int64)).view(0)
+        return self._row(number, row - int(self._layout.firsts[number]))
 
     @property
     def _fetches(self) -> bool:

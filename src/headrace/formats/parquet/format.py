@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
@@ -13,7 +12,7 @@ import numpy as np
 from headrace.contracts.records import Format
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Indices
-from headrace.errors import CorruptFile, DataError, SchemaMismatch, Where
+from headrace.errors import CorruptFile, DataError, Where
 from headrace.formats.parquet.groups import (
     MOST_PARTS,
     Part,
@@ -25,14 +24,16 @@ from headrace.formats.parquet.groups import (
     divide,
     drop_oldest,
     group_sizes,
+    is_parquet,
     open_reader,
+    other_columns_error,
     part_of,
     plan_blocks,
     schema_text_in,
 )
-from headrace.formats.parquet.pages import NativeColumns, read_codecs
+from headrace.formats.parquet.pages import NativeColumns, codecs_of
 from headrace.formats.parquet.write import COMPRESSIONS, ParquetWriter, join_parquet
-from headrace.formats.table.arrow import from_arrow, leaf_array
+from headrace.formats.table.arrow import from_arrow, leaf_array, take_from
 from headrace.formats.table.arrow_types import (
     Leaf,
     arrow,
@@ -51,7 +52,6 @@ from headrace.io.threads import FORKS
 __all__ = ["FORMAT", "ParquetTable"]
 
 
-MAGIC = b"PAR1"
 MOST_CURSORS = 8
 PIECE_BYTES = 16 << 20
 MOST_READERS = 128
@@ -74,13 +74,7 @@ class ParquetTable(BlockTable):
 
     format = "parquet"
 
-    def __init__(
-        self,
-        paths: Sequence[str],
-        *,
-        verify: bool = True,
-        given: Schema | None = None,
-    ) -> None:
+    def __init__(self, paths: Sequence[str], *, verify: bool = True, given: Schema | None = None) -> None:
         super().__init__(paths, given=given)
         self.verify = verify
 
@@ -163,12 +157,7 @@ class ParquetTable(BlockTable):
             if self._is_like_first(footer) and arrow_types_in(footer) == arrow_types_in(self._footers[0]):
                 continue
             if differences := column_differences(first, list(leaves_of(footer.schema.to_arrow_schema()))):
-                raise SchemaMismatch(
-                    Where(path=path),
-                    expected=f"the columns of {self.paths[0]}",
-                    found=differences,
-                    hint="Open them as two sources, or name the features that they share: schema={...}.",
-                )
+                raise other_columns_error(path, self.paths[0], differences)
 
     def _is_like_first(self, footer: Any) -> bool:
         """Whether a file has the columns of the first one, which is soon said for a thousand shards."""
@@ -253,12 +242,30 @@ class ParquetTable(BlockTable):
                 self._kept.put(number, name, column)
 
         def decode(some: Sequence[Leaf]) -> Batch:
-            table = self._table(found, some) if part is None else self._part(block, found, some, part)
-            return self._columns(table, some, found.file, found.first)
+            return self._columns(self._arrow_rows(block, some), some, found.file, found.first)
 
         columns = self._native.complete(found.file, leaves, columns, decode)
         self._release_pages(found, len(leaves))
         return columns
+
+    def _arrow_rows(self, block: int, leaves: Sequence[Leaf]) -> Any:
+        """A block, decoded by pyarrow."""
+        found = self._blocks[block]
+        part = part_of(self._blocks, block, self._footers[found.file].row_group(found.group).num_rows)
+        return self._table(found, leaves) if part is None else self._part(block, found, leaves, part)
+
+    @cached_property
+    def _single(self) -> dict[tuple[int, tuple[str, ...]], Any]:
+        """The block of which single rows were read last."""
+        return {}
+
+    def _read_rows(self, block: int, rows: Indices, names: Sequence[str]) -> Batch:
+        found, key = self._blocks[block], (block, tuple(names))
+        leaves, table = self._leaves_of(found.file, names), self._single.get(key)
+        if table is None:
+            self._single.clear()
+            table = self._single[key] = self._arrow_rows(block, leaves)
+        return self._columns(take_from(table, rows), leaves, found.file, found.first + rows)
 
     @cached_property
     def _native(self) -> NativeColumns:
@@ -337,7 +344,8 @@ class ParquetTable(BlockTable):
                 for name, column in self._columns(table, leaves, found.file, found.first).items():
                     self._kept.put(block, name, column)
 
-    def _columns(self, table: Any, leaves: Sequence[Leaf], file: int, first: int) -> Batch:
+    def _columns(self, table: Any, leaves: Sequence[Leaf], file: int, first: int | Indices) -> Batch:
+        """Decoded rows as columns. ``first`` is the number of the first one in its file, or are those of all."""
         names = self._columns_of[file][0]
         position = {name: at for at, name in enumerate(table.column_names)}
         columns = {}
@@ -346,7 +354,8 @@ class ParquetTable(BlockTable):
             try:
                 columns[leaf.name] = from_arrow(array, self.schema[leaf.name])
             except BadValue as bad:
-                raise bad.at(Where(path=self.paths[file], record=first + bad.row, feature=leaf.name)) from bad
+                record = first + bad.row if isinstance(first, int) else int(first[bad.row])
+                raise bad.at(Where(path=self.paths[file], record=record, feature=leaf.name)) from bad
             except arrow().ArrowException as error:  # an index outside its dictionary
                 raise self._damage_error(file, error, f"intact values of {leaf.name!r}") from error
         return columns
@@ -370,19 +379,9 @@ class ParquetTable(BlockTable):
         return Where(path=self.paths[block.file], record=index - int(self._firsts[number]) + block.first)
 
 
-def is_parquet(head: bytes) -> bool:
-    """Whether some first bytes are those of a Parquet file."""
-    return head.startswith(MAGIC)
-
-
 def compression_of(paths: Sequence[str]) -> str:
     """The compression of the columns, as far as the footers can be read."""
-    found: set[str] = set()
-    for footer in ParquetTable(paths)._footers:
-        content = io.BytesIO()
-        footer.write_metadata_file(content)
-        found |= read_codecs(content.getvalue()[len(MAGIC) :])
-    return ", ".join(sorted(found)) or "none"
+    return codecs_of(ParquetTable(paths)._footers)
 
 
 FORMAT = Format(

@@ -11,11 +11,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from headrace._optional import require
-from headrace.errors import CorruptFile, DataError, UnsupportedData, Where
+from headrace.errors import CorruptFile, DataError, SchemaMismatch, UnsupportedData, Where
 from headrace.formats.table.arrow_types import KEY, Leaf, arrow, feature_of
 from headrace.io.system import usable_cores
 
 __all__ = [
+    "MAGIC",
     "MOST_PARTS",
     "Part",
     "PartReader",
@@ -26,13 +27,16 @@ __all__ = [
     "divide",
     "drop_oldest",
     "group_sizes",
+    "is_parquet",
     "open_reader",
+    "other_columns_error",
     "part_of",
     "plan_blocks",
     "schema_text_in",
 ]
 
 
+MAGIC = b"PAR1"
 PART_BYTES = 4 << 20
 """Of a large row group (encoded) that are decoded at a time. Decoded they take several times as much, in memory that is used again and again."""
 COLUMN_BYTES = 256 << 10
@@ -311,3 +315,14 @@ def _cost_of(kind: Any) -> int:
         return int(kind.bit_width)
     except ValueError:
         return COST_OF_TEXT
+
+
+def other_columns_error(path: str, first: str, differences: str) -> SchemaMismatch:
+    """The error for a file that has other columns than the first one."""
+    hint = "Open them as two sources, or name the features that they share: schema={...}."
+    return SchemaMismatch(Where(path=path), expected=f"the columns of {first}", found=differences, hint=hint)
+
+
+def is_parquet(head: bytes) -> bool:
+    """Whether some first bytes are those of a Parquet file."""
+    return head.startswith(MAGIC)

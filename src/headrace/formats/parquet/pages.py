@@ -8,6 +8,7 @@ Source of the layout: Parquet's ``parquet.thrift`` and ``Encodings.md``; see ``n
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -21,13 +22,13 @@ from headrace.contracts.feature import Feature
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch, Ragged
 from headrace.errors import DataError
-from headrace.formats.parquet.groups import Part, RowBlock, drop_oldest
+from headrace.formats.parquet.groups import MAGIC, Part, RowBlock, drop_oldest
 from headrace.formats.table.arrow_types import Leaf, arrow, leaves_of
 from headrace.io.engines import engines
 from headrace.io.local.mapped import MappedFile, guard_reads
 from headrace.io.threads import FORKS
 
-__all__ = ["NativeColumns", "read_codecs"]
+__all__ = ["NativeColumns", "codecs_of", "read_codecs"]
 
 CODECS = ("none", "snappy", "gzip", "lzo", "brotli", "lz4", "zstd", "lz4_raw")
 BEGIN, SIZE, LEVELS, ROWS, CODEC, TYPE, REPETITIONS, DEFINITIONS = range(8)
@@ -48,6 +49,16 @@ def read_codecs(footer: Any) -> set[str]:
     except _native.FormatError:
         return set()
     return {CODECS[number] for number in np.unique(chunks[..., CODEC]).tolist()}
+
+
+def codecs_of(footers: Sequence[Any]) -> str:
+    """The names of the codecs of some files, given what pyarrow has read of their footers."""
+    found: set[str] = set()
+    for footer in footers:
+        content = io.BytesIO()
+        footer.write_metadata_file(content)
+        found |= read_codecs(content.getvalue()[len(MAGIC) :])
+    return ", ".join(sorted(found)) or "none"
 
 
 def _read_chunk_table(file: MappedFile, footer: Any) -> npt.NDArray[np.int64] | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -146,10 +145,7 @@ class ParquetPayloads:
 
     def __getitem__(self, index: int) -> memoryview:
         """The payload of one record."""
-        position, count = operator.index(index), len(self)
-        if not -count <= position < count:
-            raise IndexError(f"record {position} of {count}")
-        return self._values(np.array([position % count], np.int64))[0]
+        return self._values(np.array([check_position(index, len(self))], np.int64))[0]
 
     def __iter__(self) -> Iterator[memoryview]:
         """The payloads in order."""

@@ -16,7 +16,7 @@ from headrace.formats.table.arrow_types import Leaf, arrow, arrow_compute, tenso
 from headrace.formats.table.leaves import RowOrigins, leaf_values, numbers_of
 from headrace.formats.table.values import BadValue, missing
 
-__all__ = ["from_arrow", "leaf_array", "without_views"]
+__all__ = ["from_arrow", "leaf_array", "take_from", "without_views"]
 
 VIEWS = ("string_view", "binary_view")
 TEXTS = {13: ("i4", True), 14: ("i4", False), 34: ("i8", True), 35: ("i8", False)}
@@ -52,6 +52,15 @@ def without_views(table: Any) -> Any:
         for field, kind in kinds
     ]
     return table.cast(pa.schema(fields, table.schema.metadata))
+
+
+def take_from(table: Any, rows: Sequence[int] | npt.NDArray[np.int64]) -> Any:
+    """Rows of a table by number."""
+    pa = arrow()
+    try:
+        return table.take(pa.array(rows))
+    except NotImplementedError:  # Arrow cannot do it for views.
+        return pa.concat_tables([table.slice(int(row), 1) for row in rows])
 
 
 def _large(kind: Any) -> Any:

@@ -14,15 +14,15 @@ from headrace import _native
 from headrace.contracts.records import Checked
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch, Indices, Ragged, join, size_of, take_rows
-from headrace.errors import DataError
+from headrace.errors import DataError, SchemaMismatch
 from headrace.formats.index.places import BlockPlaces
 from headrace.formats.table.base import TypedTable
 from headrace.formats.table.column_cache import KeptColumns, ProcessLocks, ScatterCount, WholeColumns
-from headrace.formats.table.copies import RowCopier
+from headrace.formats.table.copies import FittingRows, RowCopier, cut_at_blocks
 from headrace.formats.table.values import BadValue
 from headrace.io.local.open import size_on_disk
 
-__all__ = ["BlockReader", "BlockTable", "RowBlocks", "cut_at_blocks", "verify_blocks"]
+__all__ = ["BlockReader", "BlockTable", "RowBlocks", "verify_blocks"]
 
 
 WHOLE_AT_ONCE = 32
@@ -282,7 +282,32 @@ class RowBlocks(ABC):
 
 
 class BlockTable(RowBlocks, TypedTable):
-    """A table that finds rows in blocks."""
+    """A table that finds rows in blocks. A value that does not fit, such as a null, is an error only for those who ask for its row."""
+
+    @cached_property
+    def _fitting(self) -> FittingRows:
+        return FittingRows(self._block, self._read_rows)
+
+    def _rows(self, indices: Indices, names: tuple[str, ...]) -> Batch:
+        if self._fitting.misfits:
+            return self._fitting.pick(indices, names, self._firsts)
+        try:
+            return super()._rows(indices, names)
+        except SchemaMismatch:
+            return self._fitting.pick(indices, names, self._firsts)
+
+    def _run(self, start: int, stop: int, names: tuple[str, ...]) -> Batch:
+        if self._fitting.misfits:
+            return self._fitting.pick(np.arange(start, stop), names, self._firsts)
+        try:
+            return super()._run(start, stop, names)
+        except SchemaMismatch:
+            return self._fitting.pick(np.arange(start, stop), names, self._firsts)
+
+    def _read_rows(self, block: int, rows: Indices, names: Sequence[str]) -> Batch:
+        """These columns of rows of a block, counted from its first one. A subclass converts no other rows."""
+        columns = self._read_block(block, names)
+        return {name: take_rows(columns[name], rows) for name in names}
 
     @cached_property
     def _has_text(self) -> dict[tuple[str, ...], bool]:
@@ -341,20 +366,6 @@ class BlockReader:
             return [((stop - first) // size, table._run(first, stop, names))]
         ends = cut_at_blocks(table._firsts, first, stop, size)
         return [((end - at) // size, table._run(at, end, names)) for at, end in pairwise(ends)]
-
-
-def cut_at_blocks(firsts: Indices, start: int, stop: int, size: int) -> list[int]:
-    """Where to cut rows so that the only pieces with rows of two blocks have ``size`` rows. All pieces are multiples of that.
-
-    >>> cut_at_blocks(np.array([0, 10, 20]), 4, 19, 3)
-    [4, 10, 19]
-    >>> cut_at_blocks(np.array([0, 10, 20]), 0, 18, 3)
-    [0, 9, 12, 18]
-    """
-    within = firsts[firsts.searchsorted(start, side="right") : firsts.searchsorted(stop, side="left")]
-    begins = start + (within - start) // size * size
-    ends = begins + np.where(begins < within, size, 0)
-    return sorted({start, stop, *begins.tolist(), *ends.tolist()})
 
 
 def _is_plain(column: Any) -> bool:

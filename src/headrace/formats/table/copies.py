@@ -1,17 +1,18 @@
-"""Rows of columns in memory, copied for a batch."""
+"""Rows of columns in memory, copied for a batch, and of blocks in which others do not fit."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from headrace import _native
 from headrace.contracts.strings import Strings
-from headrace.contracts.values import Batch, Indices, Ragged, copy_pooled, take_rows
+from headrace.contracts.values import Batch, Indices, Ragged, copy_pooled, join, take_rows
+from headrace.errors import SchemaMismatch
 
-__all__ = ["RowCopier"]
+__all__ = ["FittingRows", "RowCopier", "cut_at_blocks"]
 
 
 class RowCopier:
@@ -43,6 +44,63 @@ class RowCopier:
             return numbers
         numbers |= others
         return {name: numbers[name] for name in self.names}
+
+
+class FittingRows:
+    """Picks rows of blocks in which other rows may hold what does not fit, such as a null.
+
+    Args:
+        block: Decodes these columns of a block as a whole.
+        rows: Decodes these columns of rows of a block only, which takes longer. Rows count from the first one of the block.
+    """
+
+    def __init__(
+        self,
+        block: Callable[[int, Sequence[str]], Batch],
+        rows: Callable[[int, Indices, Sequence[str]], Batch],
+    ) -> None:
+        self._block = block
+        self._rows = rows
+        self.misfits: set[tuple[int, str | None]] = set()
+        """Blocks, and the columns in them that cannot be decoded as a whole."""
+
+    def pick(self, indices: Indices, names: tuple[str, ...], firsts: Indices) -> Batch:
+        """These columns of some rows. ``firsts`` is the first row of each block.
+
+        Raises:
+            SchemaMismatch: One of these rows does not fit.
+        """
+        which = firsts.searchsorted(indices, side="right") - 1
+        picked, parts = [], []
+        for block in np.unique(which).tolist():
+            picked.append(np.flatnonzero(which == block))
+            parts.append(self._pick_in(block, indices[picked[-1]] - firsts[block], names))
+        order = np.argsort(np.concatenate(picked))
+        return {name: take_rows(join([part[name] for part in parts]), order) for name in names}
+
+    def _pick_in(self, block: int, rows: Indices, names: tuple[str, ...]) -> Batch:
+        if not any((block, name) in self.misfits for name in names):
+            try:
+                columns = self._block(block, names)
+            except SchemaMismatch as error:
+                self.misfits.add((block, error.where.feature))
+            else:
+                return {name: take_rows(columns[name], rows) for name in names}
+        return self._rows(block, rows, names)
+
+
+def cut_at_blocks(firsts: Indices, start: int, stop: int, size: int) -> list[int]:
+    """Where to cut rows so that the only pieces with rows of two blocks have ``size`` rows. All pieces are multiples of that.
+
+    >>> cut_at_blocks(np.array([0, 10, 20]), 4, 19, 3)
+    [4, 10, 19]
+    >>> cut_at_blocks(np.array([0, 10, 20]), 0, 18, 3)
+    [0, 9, 12, 18]
+    """
+    within = firsts[firsts.searchsorted(start, side="right") : firsts.searchsorted(stop, side="left")]
+    begins = start + (within - start) // size * size
+    ends = begins + np.where(begins < within, size, 0)
+    return sorted({start, stop, *begins.tolist(), *ends.tolist()})
 
 
 def _is_numbers(column: Any) -> bool:

@@ -8,7 +8,6 @@ import importlib
 import json
 import os
 import struct
-import time
 import warnings
 from collections.abc import Iterator
 from contextvars import ContextVar
@@ -21,7 +20,7 @@ from headrace import _native
 from headrace.errors import CorruptFile, Where
 from headrace.io.faults import close_quietly, name_in_errors
 from headrace.io.local.mapped import MappedFile
-from headrace.io.local.signatures import SUMMED_BYTES, BlockSummer, BlockSums
+from headrace.io.local.signatures import SUMMED_BYTES, BlockSummer, BlockSums, has_mark, set_mark
 from headrace.io.system import lock, unlock
 
 __all__ = [
@@ -44,7 +43,6 @@ ONE_USE = "once-"
 """The prefix of entries that only their maker can use."""
 END = struct.Struct("<II8s")  # length of the facts before it, CRC-32C of the note, magic
 MAGIC = b"headrace"
-SECOND_NS = 1_000_000_000
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
@@ -109,14 +107,18 @@ def size_setting(name: str) -> int | None:
     Raises:
         ValueError: The value is not a size.
     """
-    text = os.environ.get(name, "").strip().upper().removesuffix("B").removesuffix("I")
+    given = os.environ.get(name, "").strip()
+    text = given.upper().removesuffix("B").removesuffix("I")
     if not text:
         return None
     unit = text[-1] if text[-1] in UNITS else ""
     try:
-        return int(float(text.removesuffix(unit)) * UNITS[unit])
+        size = int(float(text.removesuffix(unit)) * UNITS[unit])
     except (ValueError, OverflowError):
-        raise ValueError(f"{name} must be a size such as 20G or 500M, got {text!r}") from None
+        size = -1
+    if size < 0:
+        raise ValueError(f"{name} must be a size such as 20G or 500M, got {given!r}")
+    return size
 
 
 def _free_bytes(folder: Path) -> int:
@@ -300,29 +302,29 @@ class CacheEntry:
         return fd
 
 
-def open_entry(path: str, entry: Path, *, size: int | None = None) -> MappedFile | None:
+def open_entry(path: str, entry: Path, *, size: int | None = None, compare: bool = False) -> MappedFile | None:
     """The content of an entry, mapped; ``None`` if there is no intact one. What is left of a damaged one is removed.
 
     All of it is compared with the checksums in its note: the formats above cannot tell damage here from damage of the original. To mark
-    that, the nanoseconds of its time of last use are set to the checksum of the note. Writing to the entry changes that time. While the mark is
-    there, this and other processes skip the comparison.
+    that, the last digits of its time of last use are those of the checksum of the note. While the mark is there, this and other
+    processes skip the comparison.
 
     Args:
         path: The original file, in messages.
         entry: The entry.
         size: Of its content, if that is known.
+        compare: Compare it even if it has the mark.
     """
     try:
         content = MappedFile(path, entry=str(entry))
     except OSError:
         return None
     sums, mark = _read_note(content, path)
-    is_new = entry.stat().st_mtime_ns % SECOND_NS != mark
-    if sums is None or size not in (None, content.size) or (is_new and not content.is_intact(sums)):
+    is_compared = not compare and has_mark(str(entry), mark)
+    if sums is None or size not in (None, content.size) or not (is_compared or content.is_intact(sums)):
         entry.unlink(missing_ok=True)
         return None
-    now = time.time_ns()
-    os.utime(entry, ns=(now, now - now % SECOND_NS + mark))  # the oldest entries are evicted first
+    set_mark(str(entry), mark)  # The oldest entries are evicted first.
     return content
 
 
@@ -345,7 +347,7 @@ def _read_note(content: MappedFile, path: str) -> tuple[BlockSums | None, int]:
     if fault is not None:
         offset, expected, found, hint = fault
         content.fault = CorruptFile(Where(path=path, offset=offset), expected=expected, found=found, hint=hint)
-    return BlockSums(size, np.frombuffer(noted[:summed], "<u4"), SUMMED_BYTES), crc % SECOND_NS
+    return BlockSums(size, np.frombuffer(noted[:summed], "<u4"), SUMMED_BYTES), crc
 
 
 def _unfinished_path(path: Path) -> Path:

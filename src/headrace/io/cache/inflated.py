@@ -12,6 +12,7 @@ import warnings
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import astuple, dataclass
+from functools import partial
 from pathlib import Path
 
 from headrace.errors import CorruptFile, UnsupportedData, Where
@@ -36,7 +37,7 @@ from headrace.io.cache.inflate import (
 )
 from headrace.io.faults import file_changed_error, name_in_errors
 from headrace.io.local.mapped import MappedFile
-from headrace.io.local.signatures import Signature, wait_for_tick
+from headrace.io.local.signatures import Signature, open_version, wait_for_tick
 from headrace.io.paths import absolute
 from headrace.io.threads import prefetch
 
@@ -171,23 +172,26 @@ class RemoteCompressed:
     opened: Opener
 
 
-def inflate_file(path: str, compression: Compression, packed: RemoteCompressed | None = None) -> MappedFile:
+def inflate_file(
+    path: str, compression: Compression, packed: RemoteCompressed | None = None, *, expected: Signature | None = None
+) -> MappedFile:
     """The decompressed content of a file, from the cache. Inflates it first if it is not cached.
 
-    ``packed`` describes a file in a store. The content's ``fault`` is the error in the compressed stream, if any.
+    ``packed`` describes a file in a store, ``expected`` is the version of a local one. The content's ``fault`` is the error in
+    the compressed stream, if any.
 
     Raises:
         UnsupportedData: The content does not fit into the cache.
-        CorruptFile: The file changed while it was being inflated.
+        CorruptFile: The file changed while it was being inflated, or is not the expected version.
     """
-    found = find_inflated(path, compression, packed)
+    found = find_inflated(path, compression, packed, expected=expected)
     if found is None:
-        stream = InflatedStream(path, compression, packed, wait=True)
+        stream = InflatedStream(path, compression, packed, wait=True, expected=expected)
         for _ in stream:
             pass
         if stream.changed:
             raise file_changed_error(path, size=None, found="another version", what="file")
-        found = find_inflated(path, compression, packed)
+        found = find_inflated(path, compression, packed, expected=expected)
     if found is None:
         raise UnsupportedData(
             Where(path=path),
@@ -198,9 +202,15 @@ def inflate_file(path: str, compression: Compression, packed: RemoteCompressed |
     return found
 
 
-def find_inflated(path: str, compression: Compression, packed: RemoteCompressed | None = None) -> MappedFile | None:
-    """The decompressed content of this version of a file, if the cache has it."""
-    entry = _entry_path(path, compression, _signature(path, packed))
+def find_inflated(
+    path: str, compression: Compression, packed: RemoteCompressed | None = None, *, expected: Signature | None = None
+) -> MappedFile | None:
+    """The decompressed content of this version of a file, if the cache has it.
+
+    Raises:
+        CorruptFile: The file is not the expected version.
+    """
+    entry = _entry_path(path, compression, _signature(path, packed, expected))
     return open_entry(path, entry) if is_trusted(entry) else None
 
 
@@ -212,13 +222,24 @@ class InflatedStream:
         compression: ``"gzip"``, ``"zlib"``, or the encoding to transcode to UTF-8.
         packed: Describes a file in a store.
         wait: If another process is inflating the same file, wait for it and yield nothing, instead of inflating it too.
+        expected: Refuse other versions of a local file, whenever it is opened.
     """
 
     def __init__(
-        self, path: str, compression: Compression, packed: RemoteCompressed | None = None, *, wait: bool = False
+        self,
+        path: str,
+        compression: Compression,
+        packed: RemoteCompressed | None = None,
+        *,
+        wait: bool = False,
+        expected: Signature | None = None,
     ) -> None:
         self.path = path
         self._packed = packed
+        self._opened: Opener | None = (
+            packed.opened if packed is not None else None if expected is None else partial(open_version, path, expected)
+        )
+        self._expected = expected
         self.fault: CorruptFile | None = None
         """The error in which the stream ended, set after the last part."""
         self.begun: Callable[[], None] | None = None
@@ -245,7 +266,7 @@ class InflatedStream:
         if entry is None and self._wait:
             return  # cached meanwhile
         try:
-            inflater = _reader(self.path, self._compression, self._packed)
+            inflater = _reader(self.path, self._compression, self._opened)
             parts = prefetch(inflater)
             if entry is None:
                 yield from parts
@@ -266,11 +287,11 @@ class InflatedStream:
             return None
         if Signature.of(self.path).size <= SMALL_BYTES:
             return None
-        return PlainInflater(self.path, self._compression)
+        return PlainInflater(self.path, self._compression, self._opened)
 
     def _claim(self) -> CacheEntry | None:
         try:
-            signature = _signature(self.path, self._packed)
+            signature = _signature(self.path, self._packed, self._expected)
             wait_for_tick([signature])
             return CacheEntry.claim(_entry_path(self.path, self._compression, signature), wait=self._wait)
         except OSError:
@@ -336,16 +357,19 @@ class InflatedHead:
         self.fault = self._stream.fault
 
 
-def _reader(path: str, compression: Compression, packed: RemoteCompressed | None) -> Inflater | Transcoder:
-    opened = None if packed is None else packed.opened
+def _reader(path: str, compression: Compression, opened: Opener | None) -> Inflater | Transcoder:
     if compression not in ("gzip", "zlib"):
         return Transcoder(path, compression, opened)
     return Inflater(path, compression, opened)
 
 
-def _signature(path: str, packed: RemoteCompressed | None) -> Signature:
-    # The last block of a compressed file holds the CRC-32 and the length of the content.
-    return Signature.read(path) if packed is None else packed.signature
+def _signature(path: str, packed: RemoteCompressed | None, expected: Signature | None = None) -> Signature:
+    if packed is not None:
+        return packed.signature
+    found = Signature.read(path)  # The last block of a compressed file holds the CRC-32 and the length of the content.
+    if expected is not None:
+        found.check(expected, path)
+    return found
 
 
 def _entry_path(path: str, compression: Compression, signature: Signature) -> Path:

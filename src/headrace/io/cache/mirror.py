@@ -17,11 +17,12 @@ from headrace.io.cache.folder import (
     is_trusted,
     open_entry,
 )
+from headrace.io.faults import file_changed_error
 from headrace.io.local.mapped import MappedFile
 from headrace.io.store.requests import check_unchanged, stream_object, stream_plainly
 from headrace.io.store.stream import BLOCK_BYTES, RemoteObject, RemoteStream
 
-__all__ = ["copy_to_cache", "download_copy", "find_copy", "make_private_copy"]
+__all__ = ["check_copy", "copy_to_cache", "download_copy", "find_copy", "make_private_copy"]
 
 
 VERSION = 2
@@ -74,6 +75,19 @@ def _claim_private() -> tuple[Path, CacheEntry | None]:
     """A new entry of the cache, for one open file only."""
     path = cache_folder("inflated") / f"{ONE_USE}{os.urandom(12).hex()}.inflated"
     return path, CacheEntry.claim(path, wait=True)
+
+
+def check_copy(file: MappedFile) -> None:
+    """Compare a file with its checksums if it is a copy in the cache. Called before an error blames the original.
+
+    Raises:
+        CorruptFile: The copy is damaged. It is removed, so it is made again when the file is next opened.
+    """
+    entry = Path(file.opened)
+    if file.opened == os.path.abspath(file.path) or not entry.exists():
+        return
+    if open_entry(file.path, entry, compare=True) is None:
+        raise file_changed_error(file.path, size=None, found="a damaged one", what="copy in the cache")
 
 
 def _open_entry(file: RemoteObject, entry: Path) -> MappedFile | None:

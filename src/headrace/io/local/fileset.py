@@ -18,7 +18,7 @@ from headrace.io.cache.mirror import copy_to_cache, find_copy
 from headrace.io.faults import file_shrank_error
 from headrace.io.local import mapped as mapping_limits
 from headrace.io.local.mapped import Descriptor, Descriptors, MappedFile, adjacent_places, read_ranges
-from headrace.io.local.signatures import Signature
+from headrace.io.local.signatures import Signature, Versions
 from headrace.io.store.object import RemoteFile, fetch_extents, fetch_heads
 from headrace.io.store.stream import BLOCK_BYTES, RemoteStream
 from headrace.io.urls import is_url
@@ -44,6 +44,7 @@ class FileSet:
         paths: The files.
         compression: How all of them are compressed; ``None`` detects it for each from its first bytes.
         is_plain: Whether first bytes that look compressed belong to a plain file.
+        pinned: Refuse other versions of local files than those that are there now.
     """
 
     def __init__(
@@ -52,12 +53,13 @@ class FileSet:
         *,
         compression: Compression | None = "none",
         is_plain: Callable[[bytes], bool] | None = None,
+        pinned: bool = False,
     ) -> None:
         self.paths: tuple[str, ...] = tuple(paths)
         self._compression = compression
         self._is_plain = is_plain
-        self._expected: Sequence[Signature] | None = None
         self._forget()
+        self.versions: Versions = Versions(self.paths if pinned else ())
 
     def _forget(self) -> None:
         # No lock: single operations on a dict are atomic, and another thread could hold a lock during a fork.
@@ -77,13 +79,9 @@ class FileSet:
     def __len__(self) -> int:
         return len(self.paths)
 
-    def expects(self, signatures: Sequence[Signature]) -> bool:
-        """Whether files of other versions than these are refused."""
-        return self._expected is not None and list(self._expected) == list(signatures)
-
     def expect(self, signatures: Sequence[Signature]) -> None:
         """From now on, refuse files of other versions."""
-        self._expected = signatures
+        self.versions.indexed = signatures
         for number, file in list(self._remote.items()):
             file.expect(signatures[number])
 
@@ -95,7 +93,7 @@ class FileSet:
         if found is None and self.is_remote and is_url(self.paths[number]):
             found = self._wrappers[number] = self._look(self.paths[number], self.remote(number).head)
         if found is None:
-            file = MappedFile(self.paths[number], expected=self._version(number), among=self._places)
+            file = MappedFile(self.paths[number], expected=self.versions.of(number), among=self._places)
             found = self._wrappers[number] = self._look(file.path, bytes(file.read(0, HEAD_BYTES)))
             if found == "none":
                 self._keep(number, file)
@@ -119,9 +117,9 @@ class FileSet:
         if wrapper == "none":
             copy = find_copy(self.remote(number))
             return RemoteStream(self.remote(number)) if copy is None else self._keep(number, copy)
-        packed = self._packed(number)
-        found = find_inflated(self.paths[number], wrapper, packed)
-        return self._keep(number, found) if found is not None else InflatedStream(self.paths[number], wrapper, packed)
+        path, packed, expected = self.paths[number], self._packed(number), self.versions.of(number)
+        found = find_inflated(path, wrapper, packed, expected=expected)
+        return InflatedStream(path, wrapper, packed, expected=expected) if found is None else self._keep(number, found)
 
     def head(self, number: int) -> MappedFile | InflatedHead | RemoteStream:
         """Like :meth:`stream`, for reading little more than the first records: nothing inflated for those is kept."""
@@ -139,14 +137,14 @@ class FileSet:
     def remote(self, number: int) -> RemoteFile:
         """The remote file ``number``, with its head. As long as nothing is known of the files, the heads of all are fetched at once."""
         if number not in self._remote:
-            self.fetch_heads(None if self._expected is None else [number])
+            self.fetch_heads(None if self.versions.indexed is None else [number])
         return self._remote[number]
 
     def fetch_heads(self, numbers: Iterable[int] | None = None) -> None:
         """Fetch the heads of these remote files (``None``: of all), at once, unless they are here."""
         wanted = range(len(self.paths)) if numbers is None else numbers
         files = {
-            n: RemoteFile(self.paths[n], expected=self._version(n))
+            n: RemoteFile(self.paths[n], expected=self.versions.of(n))
             for n in wanted
             if n not in self._remote and is_url(self.paths[n])
         }
@@ -159,8 +157,7 @@ class FileSet:
         return RemoteCompressed(self.remote(number).signature, self.remote(number).opened)
 
     def worth_fetching(self, first: Sequence[int] = ()) -> bool:
-        """Whether fetching records by range beats fetching whole files: some files are plain, on servers with ranges, and
-        together larger than one request.
+        """Whether fetching records by range beats fetching whole files: some are plain, on servers with ranges, and larger than one request.
 
         Args:
             first: The files to look at first. If these are enough, nothing is asked about the others.
@@ -357,15 +354,10 @@ class FileSet:
             return (
                 copy_to_cache(remote) if wrapper == "none" else inflate_file(remote.path, wrapper, self._packed(number))
             )
-        expected = self._version(number)
+        expected = self.versions.of(number)
         if wrapper == "none":
             return MappedFile(self.paths[number], expected=expected, among=self._places)
-        if expected is not None:
-            Signature.read(self.paths[number]).check(expected, self.paths[number])
-        return inflate_file(self.paths[number], wrapper)
-
-    def _version(self, number: int) -> Signature | None:
-        return None if self._expected is None else self._expected[number]
+        return inflate_file(self.paths[number], wrapper, expected=expected)
 
     def _look(self, path: str, head: bytes) -> Compression:
         if not head:
@@ -388,10 +380,19 @@ class FileSet:
             return self.remote(number).signature
         if self.wrapper(number) == "none":
             return self.content(number).signature
-        return Signature.read(self.paths[number])
+        return self.versions.check(number, Signature.read(self.paths[number]), self.paths[number])
+
+    def check_in_place(self, number: int) -> None:
+        """Refuse a plain local file that was rewritten in place since it was mapped: see :meth:`Versions.check_in_place`."""
+        file = self._mapped.get(number)
+        if file is not None and self._wrappers.get(number, self._compression) == "none" and not is_url(file.path):
+            self.versions.check_in_place(number, file, file.signature)
 
     def __getstate__(self) -> dict[str, object]:
-        kept = ("paths", "_compression", "_is_plain", "_expected")
+        for number, file in self._remote.items():
+            if file.is_known and file.is_certain:
+                self.versions.note(number, file.signature)
+        kept = ("paths", "_compression", "_is_plain", "versions")
         return {name: self.__dict__[name] for name in kept}
 
     def __setstate__(self, state: dict[str, object]) -> None:

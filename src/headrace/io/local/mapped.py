@@ -133,13 +133,13 @@ class MappedFile:
         fd = open_to_read(self._opened, path)
         try:
             self._map(fd, among, in_cache=entry is not None)
+            if expected is not None:
+                self.signature.check(expected, path)
         except OSError:
             with name_in_errors(path):
                 raise
         finally:
             close_quietly(fd)
-        if expected is not None:
-            self.signature.check(expected, path)
 
     def _map(self, fd: int, among: _native.AdjacentPlaces | None, *, in_cache: bool) -> None:
         if in_cache:

@@ -13,15 +13,18 @@ The blocks of a mapped file are checked when they are first used. Checking all o
 from __future__ import annotations
 
 import os
+import stat
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 
 from headrace import _native
+from headrace.contracts.protocols import File
 from headrace.contracts.values import Indices
 from headrace.errors import NoFiles, Where
 from headrace.io.faults import close_quietly, file_changed_error, name_in_errors
@@ -32,8 +35,12 @@ __all__ = [
     "BlockSums",
     "Signature",
     "Sums",
+    "Versions",
     "block_sums",
+    "has_mark",
     "no_such_file",
+    "open_version",
+    "set_mark",
     "wait_for_tick",
 ]
 
@@ -41,6 +48,8 @@ __all__ = [
 BLOCK_BYTES = 4096
 FLAGS = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 TICK_NS = 20 * 10**6  # Linux ticks every 10 ms or faster
+MARK_NS = 10**6  # the digits of a time below a millisecond
+NEAR_NS = 100 * 10**6
 HAS_CTIME = sys.platform != "win32"  # where it is the creation time
 
 
@@ -121,7 +130,8 @@ class Signature:
             CorruptFile: The versions differ.
         """
         if not self.same_version(expected):
-            raise file_changed_error(path, size=expected.size, found=self.size, what="file")
+            found = "another version of the same size" if self.size == expected.size else self.size
+            raise file_changed_error(path, size=expected.size, found=found, what="file")
 
     def is_settled(self) -> bool:
         """Whether any further change of the file would show in its ``ctime``: see :func:`wait_for_tick`."""
@@ -140,6 +150,115 @@ class Signature:
     def proves(self, other: Signature) -> bool:
         """Whether a cache made from a file of this signature is valid for one of the other."""
         return self.same_version(other) and self.ctime_ns == other.ctime_ns
+
+
+def open_version(path: str, expected: Signature) -> BinaryIO:
+    """A file opened for reading, if it is of this version.
+
+    Raises:
+        CorruptFile: It is of another version.
+    """
+    file = open(path, "rb", buffering=0)  # noqa: SIM115 - its caller does
+    try:
+        with name_in_errors(path):
+            Signature.of_open(file.fileno()).check(expected, path)
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+class Versions:
+    """Which version of each file of a set is expected. Picklable.
+
+    Until an index says which versions it was made from, these are the files that were there when the set was opened. Otherwise
+    a set that is replaced meanwhile would give rows of the old files, and then of the new ones.
+
+    Args:
+        paths: The files. From now on, those that are there now are expected. Pipes, URLs and missing files have no version yet.
+    """
+
+    def __init__(self, paths: Sequence[str] = ()) -> None:
+        self.indexed: Sequence[Signature] | None = None
+        """The versions that an index was made from."""
+        self._remote: dict[int, Signature] = {}
+        self.local: dict[int, tuple[int, int, int]] = {}  # Plain numbers: thousands of them take a millisecond less.
+        """Size, time of modification and inode of each file when the set was opened."""
+        for number, path in enumerate(paths):
+            try:
+                status = os.stat(path)
+            except (OSError, ValueError):
+                continue
+            if stat.S_ISREG(status.st_mode):
+                self.local[number] = status.st_size, status.st_mtime_ns, status.st_ino
+
+    def note(self, number: int, signature: Signature) -> None:
+        """Expect this version of a remote file."""
+        self._remote[number] = signature
+
+    def are(self, signatures: Sequence[Signature]) -> bool:
+        """Whether an index was made from these."""
+        return self.indexed is not None and list(self.indexed) == list(signatures)
+
+    def of(self, number: int) -> Signature | None:
+        """The expected version of a file; ``None`` if any will do."""
+        if self.indexed is not None:
+            return self.indexed[number]
+        seen = self.local.get(number)
+        return self._remote.get(number) if seen is None else Signature(seen[0], seen[1])
+
+    def check(self, number: int, found: Signature, path: str) -> Signature:
+        """Return what was found, if it is of the expected version.
+
+        Raises:
+            CorruptFile: It is of another one.
+        """
+        if (expected := self.of(number)) is not None:
+            found.check(expected, path)
+        return found
+
+    def check_in_place(self, number: int, mapped: File, found: Signature) -> None:
+        """Refuse a mapped file that was written in place. One that only grew is the same up to its old end, and one that replaced it
+        under its name leaves it as it is.
+
+        Args:
+            number: The file.
+            mapped: Its content.
+            found: Its signature when it was mapped.
+
+        Raises:
+            CorruptFile: Its ends hold other bytes than when it was mapped.
+        """
+        try:
+            now = os.stat(mapped.path)
+        except OSError:
+            return  # It was removed. What was mapped is still there.
+        is_other = now.st_ino != self.local.get(number, (0, 0, now.st_ino))[2]
+        if is_other or (now.st_size, now.st_mtime_ns) == (found.size, found.mtime_ns):
+            return
+        first, last = mapped.read(0, BLOCK_BYTES), mapped.read(max(0, found.size - BLOCK_BYTES), BLOCK_BYTES)
+        whole = mapped.read(0, found.size) if found._covers_all() else bytes(first) + bytes(last)
+        if _native.crc32c(whole) != found.fingerprint:
+            raise file_changed_error(mapped.path, size=found.size, found="other bytes in it", what="file")
+
+
+def set_mark(path: str, mark: int) -> None:
+    """Set the time of modification of a file to now, with a mark in its last digits.
+
+    That also sets its ``ctime`` to now, so the two are near each other until something else changes the file.
+    """
+    now = time.time_ns()
+    os.utime(path, ns=(now, now - now % MARK_NS + mark % MARK_NS))
+    changed = os.stat(path).st_ctime_ns
+    if HAS_CTIME and abs(changed - now) > NEAR_NS:  # The clock of a file server is another one.
+        os.utime(path, ns=(now, changed - changed % MARK_NS + mark % MARK_NS))
+
+
+def has_mark(path: str, mark: int) -> bool:
+    """Whether nothing has changed a file since it got this mark: not even a program that then set the time of modification back."""
+    status = os.stat(path)
+    is_near = not HAS_CTIME or abs(status.st_ctime_ns - status.st_mtime_ns) <= NEAR_NS
+    return is_near and status.st_mtime_ns % MARK_NS == mark % MARK_NS
 
 
 def _of_status(status: os.stat_result, fingerprint: int) -> Signature:

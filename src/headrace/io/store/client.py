@@ -203,8 +203,9 @@ def store_of(client: StoreClient, url: Url) -> Any:
     found = client.stores.get(url.store)
     if found is None:
         if url.store.endswith("://"):
+            part = "bucket" if url.lists else "host"
             raise UnsupportedData(
-                Where(path=url.store), expected=f"a URL with a bucket, {url.scheme}://bucket/...", found="none in it"
+                Where(path=url.store), expected=f"a URL with a {part}, {url.scheme}://{part}/...", found="none in it"
             )
         try:
             module = obstore_for(url.store).store

@@ -73,6 +73,11 @@ def image_of(value: Any, feature: Feature, size: int) -> Media:
         Exception: It is damaged.
     """
     if isinstance(value, np.ndarray):
+        if value.ndim not in (2, 3):
+            found = f"an array of shape {value.shape}"
+            raise UnsupportedData(
+                Where(), expected="an image: (height, width) or (height, width, channels)", found=found
+            )
         return _encode(_scale_down(_three_axes(value), size))
     image = bytes(value)
     if len(image) > MOST_MEDIA_BYTES:
