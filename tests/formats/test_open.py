@@ -57,7 +57,7 @@ def test_a_folder_of_shards_is_listed_once_and_asks_for_one_name(tmp_path, monke
     assert len(listed) == 1
     assert len(asked) <= 2
     (tmp_path / "y.npy-00000-of-00001").write_bytes((NPY / "f4.npy").read_bytes())
-    with pytest.raises(UnsupportedData, match="a npy file"):
+    with pytest.raises(UnsupportedData, match="a file of npy"):
         open_records(tmp_path)
 
 
@@ -205,7 +205,7 @@ def test_opening(tmp_path, file):
     with pytest.raises(UnknownFormat):
         open_records(tmp_path / "a.tfrecord", format="csv2")
     np.save(tmp_path / "c.npy", np.zeros(3))
-    with pytest.raises(UnsupportedData, match="a npy file"):
+    with pytest.raises(UnsupportedData, match="a file of npy"):
         list(open_records([tmp_path / "a.tfrecord", tmp_path / "c.npy"]))
     file("d.rec", reference.framed(b"b"))
     assert len(open_records([tmp_path / "a.tfrecord", tmp_path / "d.rec"])) == 2

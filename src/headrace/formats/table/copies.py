@@ -14,6 +14,9 @@ from headrace.errors import SchemaMismatch
 
 __all__ = ["FittingRows", "RowCopier", "cut_at_blocks"]
 
+MOST_TRIES = 8
+"""Columns of a block that are found not to fit, one after the other, before all are decoded row by row."""
+
 
 class RowCopier:
     """Copies rows of some columns: arrays of numbers in one native call, because threads that copy them one by one wait for each other.
@@ -79,14 +82,18 @@ class FittingRows:
         return {name: take_rows(join([part[name] for part in parts]), order) for name in names}
 
     def _pick_in(self, block: int, rows: Indices, names: tuple[str, ...]) -> Batch:
-        if not any((block, name) in self.misfits for name in names):
+        found: Batch = {}
+        for _ in range(MOST_TRIES):
+            fitting = [name for name in names if (block, name) not in self.misfits]
             try:
-                columns = self._block(block, names)
+                columns = self._block(block, fitting) if fitting else {}
+                found = {name: take_rows(columns[name], rows) for name in fitting}
+                break
             except SchemaMismatch as error:
                 self.misfits.add((block, error.where.feature))
-            else:
-                return {name: take_rows(columns[name], rows) for name in names}
-        return self._rows(block, rows, names)
+        if len(found) < len(names):
+            found |= self._rows(block, rows, [name for name in names if name not in found])
+        return {name: found[name] for name in names}
 
 
 def cut_at_blocks(firsts: Indices, start: int, stop: int, size: int) -> list[int]:
