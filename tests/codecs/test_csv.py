@@ -635,7 +635,8 @@ def test_a_later_whole_number_is_not_rounded(tmp_path, value, monkeypatch):
 
     monkeypatch.setattr("headrace.sources.records._examine_heads", examine)
     text = "k,x\n" + "1,1.5\n" * 100 + f"2,{value}\n"
-    for source in (opened(tmp_path, text), opened(tmp_path, text).select("x")):
+    whole = opened(tmp_path, text)
+    for source in (whole, whole.select("x")):
         with pytest.raises(SchemaMismatch, match=r"an integer that float64 holds exactly.*record 100,.*feature 'x'"):
             source.batch([0, 100])
     assert hr.open(tmp_path / "x.csv", schema={"x": hr.Feature("float64")})[100]["x"] == float(value.strip(' "'))
