@@ -170,7 +170,10 @@ def test_text_is_not_a_list_of_names(tmp_path, argument):
             hr.CSV(**options)
     with pytest.raises(TypeError, match="expected a batch, as .*, got list: write examples one by one"):
         hr.Writer(tmp_path / "y.npz").write_batch([{"a": 1}])
-    with pytest.raises(TypeError, match="records are read one by one"):
+    with pytest.raises(
+        TypeError,
+        match=r"expected an integer, the number of a record, found slice. For several records: \[records\[i\] for i",
+    ):
         hr.records(tmp_path / "y.tfrecord@2")[0:2] if hr.write_records(tmp_path / "y.tfrecord@2", [b"a"] * 2) else None
     with pytest.raises(hr.NoFiles, match="It is a set of shards: .*y.tfrecord@2 names them all"):
         hr.open(tmp_path / "y.tfrecord")
