@@ -76,6 +76,14 @@ def test_csv_flow(tmp_path):
     assert csv.measure_rows(tmp_path / "x.csv", table, 20).keys() == csv.ROW_READERS.keys()
 
 
+def test_tables_flow(tmp_path):
+    from benchmarks.flows import tables
+
+    found = tables.measure(tmp_path, 200, 1)
+    assert found.keys() == {name for name, _ in tables.tasks(tmp_path, 200)}
+    assert min(found.values()) > 0
+
+
 def test_linear_learner_flow(capsys):
     from benchmarks.flows.linear_learner import main
 

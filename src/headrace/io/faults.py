@@ -67,7 +67,7 @@ class name_in_errors:  # noqa: N801 - used like a function
 
 @contextlib.contextmanager
 def name_target(path: str) -> Iterator[None]:
-    """A context that makes the temporary file or folder of a path, and names the path in errors: nobody knows the temporary's name.
+    """A context that makes the temporary file or folder of a path. Errors name the path, because users do not know the temporary one.
 
     Raises:
         NoFiles: Its folder does not exist.

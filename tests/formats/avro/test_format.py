@@ -392,21 +392,6 @@ def test_what_a_schema_would_change_is_refused(put, kind, values, dtype):
     assert (raised.value.where.record, raised.value.where.feature) == (len(values) - 1, "x")
 
 
-def test_files_name_the_same_classes(tmp_path):
-    names = [("cat", "dog"), ("bird", "cat"), ("cat", "dog"), None]
-    for at, each in enumerate(names):
-        schema = {"label": hr.Feature("int64", names=each)}
-        hr.write(tmp_path / f"{at}.avro", {"label": np.array([0, 1])}, schema=schema)
-    paths = [tmp_path / f"{at}.avro" for at in range(4)]
-    assert hr.open([paths[0], paths[2], paths[3]]).schema["label"].names == ("cat", "dog")
-    assert len(hr.open(paths, schema={"label": hr.Feature("int64")})) == 8
-    with pytest.raises(
-        hr.SchemaMismatch, match=r"the class names \('cat', 'dog'\), as in .*0.avro, found \('bird', 'cat'\)"
-    ) as raised:
-        _ = hr.open(paths).schema
-    assert (raised.value.where.path, raised.value.where.feature) == (str(paths[1]), "label")
-
-
 def test_rows_beside_one_with_a_null(tmp_path):
     schema = {"type": "record", "name": "r", "fields": [{"name": "n", "type": ["null", "long"]}]}
     with (tmp_path / "x.avro").open("wb") as file:

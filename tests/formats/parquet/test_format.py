@@ -386,21 +386,6 @@ def test_encrypted_files_are_not_called_corrupt(tmp_path, plain_footer):
     assert [type(fault) for fault in hr.verify(path).faults] == [hr.UnsupportedData]
 
 
-def test_files_name_the_same_classes(tmp_path):
-    names = [("cat", "dog"), ("bird", "cat"), ("cat", "dog"), None]
-    for at, each in enumerate(names):
-        schema = {"label": hr.Feature("int64", names=each)}
-        hr.write(tmp_path / f"{at}.parquet", {"label": np.array([0, 1])}, schema=schema)
-    paths = [tmp_path / f"{at}.parquet" for at in range(4)]
-    assert hr.open([paths[0], paths[2], paths[3]]).schema["label"].names == ("cat", "dog")
-    assert len(hr.open(paths, schema={"label": hr.Feature("int64")})) == 8
-    with pytest.raises(
-        hr.SchemaMismatch, match=r"the class names \('cat', 'dog'\), as in .*0.parquet, found \('bird', 'cat'\)"
-    ) as raised:
-        _ = hr.open(paths).schema
-    assert (raised.value.where.path, raised.value.where.feature) == (str(paths[1]), "label")
-
-
 @pytest.mark.parametrize("group_rows", [1000, 100_000])
 def test_rows_beside_one_with_a_null(tmp_path, group_rows):
     """A null is an error for those who ask for its row, not for all rows of its block."""
