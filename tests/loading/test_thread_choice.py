@@ -633,7 +633,7 @@ def test_jobs_without_threads_stay_small():
     assert (sizer.batches, sizer.inline_batches) == (209, 52)
     for _ in range(20):
         sizer.note(Block(run, [{}], bytes=400 << 10, reading_ns=10_000))
-    assert (sizer.batches, sizer.inline_batches) == (10, 100)
+    assert (sizer.batches, sizer.inline_batches) == (10, 200)  # one by one, for twice as long
     for _ in range(40):
         sizer.note(Block(run, [{}], bytes=10 << 20, reading_ns=10_000_000))
     assert (sizer.batches, sizer.inline_batches) == (1, 1)
@@ -660,7 +660,7 @@ def test_a_sizer_goes_on_with_half_the_size_of_an_earlier_pass():
 def test_larger_rows_than_those_of_an_earlier_pass_make_small_jobs():
     run = BatchRun(0, 0, 0, 8, 0, 8, 1, is_last=False)
     for size, ns, batches, inline, cuts in (
-        (1 << 20, 50_000, 4, 20, False),  # One by one, so none waits for another one.
+        (1 << 20, 50_000, 4, 40, False),  # One by one, so none waits for another one.
         (64 << 20, 100_000_000, 1, 1, False),
         (1000, 400_000, 10, 2, True),
     ):
@@ -723,12 +723,12 @@ def test_large_batches_are_made_one_by_one_without_threads():
     run = BatchRun(0, 0, 0, 8, 0, 8, 1, is_last=False)
     for size, ns, cuts, most in (
         (256 << 10, 50_000, True, 4),
-        (257 << 10, 50_000, False, 20),
+        (257 << 10, 50_000, False, 40),
         (128 << 10, 15_000, True, 8),  # copied about as fast as memory allows
-        (129 << 10, 15_000, False, 67),
+        (129 << 10, 15_000, False, 133),
         (1000, 75_000, True, 13),
         (1000, 500_000, True, 2),
-        (1000, 501_000, False, 2),
+        (1000, 501_000, False, 4),
     ):
         sizer = JobSizer(can_grow=True)
         for _ in range(20):

@@ -165,7 +165,9 @@ PASSED_NS = 4_000_000
 """The target duration of a job for another thread or process. Threads that pass jobs of 1 ms wait for the interpreter lock and for each other
 so often that an epoch may take longer than without threads, and the waiting makes jobs seem long, and so even shorter."""
 INLINE_NS = 1_000_000
-"""The target duration of a job that the consumer makes itself."""
+"""The target duration of a job that the consumer makes itself, if all of its batches are cut from a larger one."""
+SINGLES_NS = 2_000_000
+"""The same if it makes them one by one: each job costs 50 us beside its batches."""
 MAX_BLOCK_BYTES = 4 << 20
 """The most bytes in a job of several batches. With half of it, threads pass so many jobs of large batches that they wait for each other; with twice
 as much, batches leave the cache before the consumer uses them."""
@@ -304,8 +306,8 @@ class JobSizer:
 
     def _size_inline(self, batch_bytes: float) -> None:
         # Of batches made one by one none waits for another one, however many there are.
-        by_size = INLINE_BLOCK_BYTES / batch_bytes if self.cuts else MAX_BATCHES
-        self.inline_batches = self._within(INLINE_NS, by_size, max(2 * self.inline_batches, self._inline_half))
+        target_ns, by_size = (INLINE_NS, INLINE_BLOCK_BYTES / batch_bytes) if self.cuts else (SINGLES_NS, MAX_BATCHES)
+        self.inline_batches = self._within(target_ns, by_size, max(2 * self.inline_batches, self._inline_half))
 
     def _choose_way(self, batch_bytes: float, batch_ns: float) -> None:
         """Choose how the consumer makes its next batches, after a job that took ``batch_ns`` for each; 0: not known, or not by the consumer."""
