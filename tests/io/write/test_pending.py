@@ -81,6 +81,17 @@ def test_names_with_equal_truncations_are_not_mistaken_for_leftovers(tmp_path, m
     assert len(os.listdir(tmp_path)) == 5
 
 
+def test_a_writer_of_many_files_does_not_look_whether_it_runs(tmp_path, monkeypatch):
+    """Each of a thousand files would ask so a thousand times."""
+    asked = []
+    monkeypatch.setattr(pending, "_is_alive", lambda *owner: not asked.append(owner))
+    with DeferredRenames() as names:
+        for number in range(5):
+            names.close(_one(tmp_path / str(number)))
+    assert len(os.listdir(tmp_path)) == 5
+    assert not asked
+
+
 def test_an_exception_leaves_nothing_of_many(tmp_path):
     with pytest.raises(RuntimeError), DeferredRenames() as names:
         for number in range(pending.MOST_UNNAMED + 10):

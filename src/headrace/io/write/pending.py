@@ -60,9 +60,7 @@ UNKNOWN_AFTER_S = 60
 def temporary_name(name: str) -> str:
     """A hidden name for a file or folder of this process until it is complete."""
     kept = os.fsdecode(os.fsencode(name)[:NAME_BYTES])
-    return (
-        f".{kept}.{_machine_id()}-{os.getpid()}-{_own_start_time(os.getpid())}-{os.urandom(6).hex()}{TEMPORARY_SUFFIX}"
-    )
+    return f".{kept}{_mark_of(os.getpid())}{os.urandom(6).hex()}{TEMPORARY_SUFFIX}"
 
 
 def _is_abandoned(name: str) -> bool:
@@ -148,9 +146,10 @@ def remove_abandoned(folder: str, name: str) -> None:
 
 @lru_cache(maxsize=4)
 def _temporaries(folder: str, _second: int) -> list[str]:
-    """The temporary names in a folder. Cached for a second, because each of a thousand shards asks."""
+    """The temporary names of others in a folder. Cached for a second, because each of a thousand shards asks."""
+    own = _mark_of(os.getpid())
     try:
-        return [name for name in os.listdir(folder) if name.endswith(TEMPORARY_SUFFIX)]
+        return [name for name in os.listdir(folder) if name.endswith(TEMPORARY_SUFFIX) and own not in name]
     except OSError:
         return []  # the writer reports the error
 
@@ -171,8 +170,9 @@ def _host_name() -> str:
 
 
 @lru_cache(maxsize=1)
-def _own_start_time(process: int) -> int:
-    return _start_time(process) or 0
+def _mark_of(process: int) -> str:
+    """What all temporary names of this process have in common."""
+    return f".{_machine_id()}-{process}-{_start_time(process) or 0}-"
 
 
 def _start_time(process: int) -> int | None:
