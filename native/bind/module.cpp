@@ -20,6 +20,7 @@ NB_MODULE(_native, module) {
     register_tfrecord(module);
     register_views(module);
     register_recordio(module);
+    register_tar(module);
     register_csv(module);
     register_sagemaker_record(module);
     register_riegeli(module);

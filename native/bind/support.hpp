@@ -263,6 +263,7 @@ void register_png(nb::module_& module);
 void register_pool(nb::module_& module);
 void register_shared_loops(nb::module_& module);
 void register_recordio(nb::module_& module);
+void register_tar(nb::module_& module);
 void register_sagemaker_record(nb::module_& module);
 void register_riegeli(nb::module_& module);
 void register_riegeli_single(nb::module_& module);

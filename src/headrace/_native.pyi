@@ -391,6 +391,11 @@ def frame_recordio(block: numpy.typing.NDArray[numpy.uint8], starts: numpy.typin
 def frame_recordio_payloads(payloads: Sequence[Buffer]) -> numpy.typing.NDArray[numpy.uint8]:
     """Complete framed records, concatenated."""
 
+def scan_tar(data: Buffer, begin: int, most: int) -> tuple[list[str], numpy.typing.NDArray[numpy.int64], int]:
+    """
+    The names of the next regular files of a tar archive, their first bytes and sizes (files, 2), and where the header after them begins. It ends at the first header that is not plain: see tar.hpp.
+    """
+
 def scan_csv(data: Buffer, start: int, stop: int, dialect: tuple[str, str, str], *, width: int, utf8: bool, last: bool, max_records: int) -> tuple[numpy.typing.NDArray[numpy.int64], int]:
     """
     Starts of the rows that begin in [start, stop), and where to continue. A dialect is (delimiter, quote or '', decimal mark). If width is not 0, every row must have that many fields. A FormatError has the starts found before it as `starts`.

@@ -9,6 +9,7 @@ import io
 import os
 import random
 import sys
+import tarfile
 
 import numpy as np
 import pyarrow as pa
@@ -54,6 +55,11 @@ def encoded(kind, **options):
 jpegs = [encoded("JPEG", quality=90, subsampling=2)] * 2
 progressive = encoded("JPEG", progressive=True)
 png = encoded("PNG")
+tar = io.BytesIO()
+with tarfile.open(fileobj=tar, mode="w") as members:
+    for name in ("a.txt", "b" * 120):
+        members.addfile(tarfile.TarInfo(name))
+archive = tar.getvalue()
 text = "".join(random.Random(0).choices("abcdefgh    ", k=3000)).encode()
 
 
@@ -245,6 +251,7 @@ CASES = {
     "gather_tfrecord": lambda: _native.gather_tfrecord(files, which, offsets, verify=True).to_bytes(),
     "part": lambda: _native.gather_tfrecord(files, which, offsets, verify=True).part(0, 1).to_bytes(),
     "frame_tfrecords": lambda: _native.frame_tfrecords([b"abc", b"def"]).tobytes(),
+    "scan_tar": lambda: _native.scan_tar(archive, 0, 9),
     "scan_recordio": lambda: _native.scan_recordio(recordio[0], 0, 20, max_records=9),
     "gather_recordio": lambda: _native.gather_recordio(recordio, None, offsets[:1]).to_bytes(),
     "frame_recordio": lambda: _native.frame_recordio_payloads([b"abc", b"def"]).tobytes(),

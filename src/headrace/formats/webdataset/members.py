@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import posixpath
 import tarfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -28,6 +27,8 @@ COUNTED = "{:09d}"
 """Format of counter keys, as our writer writes them."""
 BLOCK = 512
 MOST_ENDINGS = 1000
+MOST_SCANNED = 50_000
+"""Members that one native call finds."""
 
 
 class TarIndex:
@@ -102,37 +103,62 @@ def _place_members(found: list[tuple[int, int, int]], count: int) -> Any:
 
 def _members(file: MappedFile) -> Iterator[tuple[str, str, int, int]]:
     """Key, ending, offset and size of every member that belongs to an example."""
-    where = Where(path=file.path)
+    for name, begin, size in _files_in(file):
+        base = name.rfind("/") + 1
+        key, dot, ending = name[base:].partition(".")
+        if dot and key and not key.startswith("__"):
+            yield name[:base] + key, ending, begin, size
+
+
+def _files_in(file: MappedFile) -> Iterator[tuple[str, int, int]]:
+    """Name, offset and size of every regular file. Native code reads plain headers, in a fortieth of the time that ``tarfile`` takes, which reads
+    the others and decides what is damaged.
+    """
     if file.fault is not None:
         raise file.fault
-    end = 0
+    end, others = 0, 1
     with Progress("indexing", file.size, "bytes") as bar:
-        for member in _entries(file):
-            after = member.offset_data + (-(-member.size // BLOCK) * BLOCK if member.isreg() else 0)
-            if member.issparse() or member.size < 0 or after > file.size:
-                expected = f"{member.size} bytes of {member.name}"
-                raise CorruptFile(
-                    where.at(offset=member.offset), expected=expected, found=f"{file.size - member.offset_data}"
-                )
+        while others:
+            names, places, stop = _native.scan_tar(file.buffer, end, MOST_SCANNED)
+            for name, (begin, size) in zip(names, places.tolist(), strict=True):
+                yield name, begin, size
+            others = (
+                2 * others if stop == end else 1
+            )  # many if none was plain, because each call takes as long as several headers
+            found, after = ([], stop) if len(names) == MOST_SCANNED else _read_others(file, stop, others)
+            yield from found
             bar.advance(after - end)
+            others = others if after > end else 0
             end = after
-            folder, name = posixpath.split(member.name)
-            key, dot, ending = name.partition(".")
-            if member.isreg() and dot and key and not name.startswith("__"):
-                yield posixpath.join(folder, key), ending, member.offset_data, member.size
     _check_end(file, end)
 
 
-def _entries(file: MappedFile) -> Iterator[tarfile.TarInfo]:
+def _read_others(file: MappedFile, begin: int, most: int) -> tuple[list[tuple[str, int, int]], int]:
+    """Read headers by ``tarfile`` from ``begin`` on: regular files as above, and where the next header begins, or the end of the archive. At most
+    ``most``, or all if there is a header that concerns those after it.
+    """
+    files: list[tuple[str, int, int]] = []
+    end, read = begin, 0
     try:
-        with tarfile.open(fileobj=io.BufferedReader(_View(file.buffer)), mode="r:") as archive:
-            while (member := archive.next()) is not None:
-                yield member
+        stream = io.BufferedReader(_View(file.buffer))
+        stream.seek(begin)
+        with tarfile.open(fileobj=stream, mode="r:") as archive:
+            while (read < most or archive.pax_headers) and (member := archive.next()) is not None:
                 vars(archive)["members"] = []  # tarfile keeps every member otherwise
+                read += 1
+                after = member.offset_data + (-(-member.size // BLOCK) * BLOCK if member.isreg() else 0)
+                if member.issparse() or member.size < 0 or after > file.size:
+                    where = Where(path=file.path, offset=member.offset)
+                    expected = f"{member.size} bytes of {member.name}"
+                    raise CorruptFile(where, expected=expected, found=f"{file.size - member.offset_data}")
+                end = archive.offset
+                if member.isreg():
+                    files.append((member.name, member.offset_data, member.size))
     except DataError:
-        raise  # The file shrank during the scan.
+        raise  # The file shrank during the scan, or misses bytes.
     except (tarfile.TarError, ValueError, OverflowError, EOFError) as error:
         raise CorruptFile(Where(path=file.path), expected="a tar archive", found=str(error)) from error
+    return files, end
 
 
 def _check_end(file: MappedFile, end: int) -> None:
