@@ -224,6 +224,15 @@ def test_split_language(source):
     assert ys(source.split("train[-2:]+train[:1]")) == [10, 11, 0]
 
 
+def test_concat_by_the_hundred(source):
+    """In a loop, as with ``functools.reduce``."""
+    joined = source.take(1)
+    for number in range(1, 400):
+        joined = joined.concat(source.skip(number % 3).take(1))
+    assert len(joined) == 400
+    assert ys(joined)[:5] == [0, 1, 2, 0, 1]
+
+
 def test_concat(source):
     both = source[:3].concat(source[10:], source[5:6])
     assert ys(both) == [0, 1, 2, 10, 11, 5]

@@ -20,6 +20,7 @@ from headrace.sources.node import (
     example_at,
     examples_of,
     narrow,
+    random_streams,
     runs_of,
     stored_bytes,
     stream,
@@ -220,11 +221,11 @@ class Concatenated:
     """The examples of several nodes, one node after the other. Numbers of several dtypes get one that holds them all.
 
     Raises:
-        SchemaMismatch: One has other features than the first, or a feature whose values no type holds with those of the first, or that has
-            other class names.
+        SchemaMismatch: One has other features or class names than the first, or values that no type holds together with those of the first.
     """
 
     def __init__(self, parents: tuple[Node, ...]) -> None:
+        parents = tuple(part for parent in parents for part in _parts_of(parent))
         if any(parent.schema != parents[0].schema for parent in parents[1:]):
             # Without examples, features are of any type and name: those of what a function would make are not known.
             parents = _in_one_order([parent for parent in parents if len(parent)] or list(parents[:1]))
@@ -305,6 +306,13 @@ class Concatenated:
 
     def cuts_cleanly(self) -> bool:
         return all(cuts_cleanly(parent) and is_alike(parent.schema, self.schema) for parent in self.parents)
+
+
+def _parts_of(node: Node) -> tuple[Node, ...]:
+    """The parents of a concatenation whose examples do not depend on nesting, so that hundreds of calls of ``concat`` do not nest; or the node."""
+    if not isinstance(node, Concatenated) or random_streams(node):
+        return (node,)
+    return node.parents if all(parent.schema == node.schema for parent in node.parents) else (node,)
 
 
 def _in_one_order(parents: Sequence[Node]) -> tuple[Node, ...]:
