@@ -102,3 +102,10 @@ def test_instances_that_are_not_numbers(body):
     with pytest.raises(RequestError) as error:
         features_of(ask(body, content_types.JSON), 2)
     assert error.value.status == 400
+
+
+@pytest.mark.parametrize("content_type", [content_types.CSV, content_types.JSON, content_types.NPY])
+def test_tensors_that_require_grad_are_encoded(content_type):
+    torch = pytest.importorskip("torch")
+    prediction = torch.tensor([[0.5, 2.0]], requires_grad=True)
+    assert bodies.encode(prediction, content_type) == bodies.encode(np.float32([[0.5, 2.0]]), content_type)

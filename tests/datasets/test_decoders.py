@@ -411,3 +411,48 @@ def test_image_options_of_what_is_no_image(tmp_path, decoders, kind, message):
     photos(tmp_path)
     with pytest.raises(kind, match=message):
         data_source(tmp_path, "train", decoders=decoders)
+
+
+def test_image_options_of_groups_and_of_steps_are_refused(tmp_path):
+    features = FeaturesDict({"pair": {"left": Image(), "k": "int64"}, "steps": Dataset({"view": Image()})})
+    make(tmp_path, [1], features=features, rows=[{"pair": {"left": image(1, 9), "k": 1}, "steps": []}])
+    options = hr.ImageOptions(resize=(2, 2))
+    for decoders, message in (
+        ({"pair": options}, "found a group of features .*'pair'.* Give each of its images"),
+        ({"steps": {"view": options}}, "found a feature of the steps in 'steps' .*'steps/view'"),
+        ({"steps": options}, "steps"),
+        (PartialDecoding(["pair"], {"pair": options}), "a group of features"),
+    ):
+        with pytest.raises(UnsupportedData, match=message):
+            data_source(tmp_path, "train", decoders=decoders)
+    source = data_source(tmp_path, "train", decoders={"pair": {"left": options}})
+    assert source[0]["pair/left"].shape == (2, 2, 3)
+
+
+def test_partial_decoding_inside_steps(tmp_path):
+    inner = {"o": {"a": "int64", "b": Tensor(shape=(2,), dtype="float64", encoding="zlib")}, "s": Text()}
+    features = FeaturesDict({"g": {"steps": Dataset(inner)}, "id": "int64"})
+    rows = [{"g": {"steps": [{"o": {"a": k, "b": [0, k]}, "s": "x"}] * k}, "id": k} for k in range(4)]
+    make(tmp_path, [4], features=features, rows=rows)
+
+    def read(spec, **options):
+        return data_source(tmp_path, "train", decoders=PartialDecoding(spec, **options))
+
+    source = read({"g": {"steps": {"o": ["b"]}}, "id": True})
+    assert list(source.schema) == ["g/steps", "id"]
+    for each in (source, pickle.loads(pickle.dumps(source)), source.select("g/steps"), source.encoded()):
+        assert list(each[3]["g/steps"].schema) == ["o/b"]
+        assert each[3]["g/steps"][1]["o/b"].tolist() == [0, 3]
+    assert not any(key.endswith(("/a", "/s")) for key in source.codec.wire)
+    assert list(source.steps().schema) == ["o/b", "episode_id", "step_id"]
+    assert list(read({"g": {"steps": {"s": True, "o": False}}})[1]["g/steps"].schema) == ["s"]
+    assert list(read({"g": True})[1]["g/steps"].schema) == ["o/a", "o/b", "s"]
+    skipped = read({"g": {"steps": ["o"]}}, decoders={"g": {"steps": SKIP}})
+    assert isinstance(skipped[1]["g/steps"][0]["o/b"], bytes)
+
+
+@pytest.mark.parametrize("spec", [[], {}, {"x": False}, False])
+def test_partial_decoding_of_nothing_is_refused(tmp_path, spec):
+    make(tmp_path, [1], features=FeaturesDict({"x": "int64"}), rows=[{"x": 1}])
+    with pytest.raises(NoSuchFeature, match="expected at least one feature"):
+        data_source(tmp_path, "train", decoders=PartialDecoding(spec))

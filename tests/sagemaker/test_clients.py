@@ -67,6 +67,8 @@ def test_an_endpoint_by_the_clients(session, model):
         client.describe_endpoint(EndpointName="three")
     with pytest.raises(ValueError, match="no client for 's3'"):
         session.boto_session.client("s3")
+    with pytest.raises(ValueError, match="no resource for 's3' .* session.upload_data"):
+        session.boto_session.resource("s3")
 
 
 def test_a_predictor_whose_types_are_set_later(session, model):
@@ -193,6 +195,7 @@ def test_files_by_the_names_of_the_sdk(session, tmp_path):
     )
     assert S3Downloader.read_bytes("s3://my-bucket/b", session) == b"\0y"
     assert s3_path_join("a/", "/b") == "a/b"
+    assert s3_path_join("s3://b//", "a//c") == "s3://b/a/c"
     assert s3_path_join("s3://my-bucket", "a", with_end_slash=True) == "s3://my-bucket/a/"
     assert is_s3_url("s3://my-bucket/a")
     assert not is_s3_url("file:///a")

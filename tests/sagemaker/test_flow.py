@@ -575,6 +575,25 @@ def test_a_model_with_other_code_than_the_job(session, scripts, monkeypatch):
                 one.create_model(name="f", dependencies=["missing"])._stages()
 
 
+def test_code_that_the_variables_of_a_model_name(session, scripts):
+    """As ``create_model`` of boto3 is called, and as the SDK itself describes models."""
+    image = sagemaker.image_uris.retrieve("sklearn", "us-east-1", "1.2-1")
+    for name in ("model.tar.gz", "sourcedir.tar.gz"):
+        with tarfile.open(scripts / name, "w:gz") as archive:
+            for path in (scripts / "serving").iterdir():
+                archive.add(path, path.name)
+    data, code = (session.upload_data(scripts / name, key_prefix="m") for name in ("model.tar.gz", "sourcedir.tar.gz"))
+
+    def model(program, folder):
+        env = {"SAGEMAKER_PROGRAM": program, "SAGEMAKER_SUBMIT_DIRECTORY": folder}
+        return sagemaker.Model(image, data, env=env, sagemaker_session=session)
+
+    for folder in (code, session.resolve(code).as_uri()):
+        assert code_of(session, model("other.py", folder)) == ("serving/other.py", ["code.py", "other.py"])
+    (stage,) = model("other.py", "/opt/ml/model/code")._stages()  # the code in the model, as the SDK repacks it
+    assert "source_dir" not in stage.arguments
+
+
 def test_deploy_passes_its_arguments_to_the_model(session, scripts):
     estimator = sagemaker.SKLearn(
         "code.py",

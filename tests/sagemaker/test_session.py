@@ -16,6 +16,7 @@ from headrace.jobs.store import list_objects
 from headrace.sagemaker import Session, TrainingInput, get_execution_role, get_image_uri, image_uris, s3_input
 from headrace.sagemaker.deserializers import csv_deserializer
 from headrace.sagemaker.inputs import channels_of
+from headrace.sagemaker.s3 import S3Uploader
 from headrace.sagemaker.serializers import csv_serializer, numpy_to_record_serializer
 from headrace.sagemaker.session import base_from_name, name_from_base
 
@@ -97,6 +98,24 @@ def test_linked_folders_are_uploaded(session, tmp_path):
     assert [one.uri for one in session.objects(uri)] == [f"s3://{BUCKET}/p/link/x.csv"]
 
 
+def test_links_that_lead_nowhere_are_not_uploaded(session, tmp_path):
+    (tmp_path / "data" / "deep").mkdir(parents=True)
+    (tmp_path / "data" / "x.csv").write_bytes(b"1\n")
+    (tmp_path / "data" / "deep" / "lost.csv").symlink_to("nowhere")
+    with pytest.raises(ValueError, match=r"deep/lost\.csv in .* cannot be uploaded: it is a link that leads nowhere"):
+        session.upload_data(tmp_path / "data", key_prefix="p")
+    assert session.objects(f"s3://{BUCKET}/p") == []
+
+
+def test_an_object_whose_key_ends_in_a_slash_is_a_folder(session, tmp_path):
+    (tmp_path / "a").write_bytes(b"1")
+    assert S3Uploader.upload_string_as_file_body("", "s3://my-bucket/dir/", sagemaker_session=session).endswith("/dir/")
+    assert session.upload_data(tmp_path / "a", "my-bucket", "dir") == "s3://my-bucket/dir/a"
+    assert [one.uri for one in session.objects("s3://my-bucket/dir/")] == ["s3://my-bucket/dir/a"]
+    with pytest.raises(ValueError, match="ends in a slash"):
+        S3Uploader.upload_bytes(b"1", "s3://my-bucket/other/", sagemaker_session=session)
+
+
 def test_relative_files_as_in_local_mode(session, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "data" / "deep").mkdir(parents=True)
@@ -156,6 +175,8 @@ def test_images():
         "382416733822.dkr.ecr.us-east-1.amazonaws.com/linear-learner:1"
     )
     assert image_uris.retrieve("sklearn", "us-east-1", "1.2-1").endswith("/sagemaker-scikit-learn:1.2-1-cpu-py3")
+    by_position = image_uris.retrieve("sklearn", "us-east-1", "1.2-1", "py3", "ml.m5.xlarge")
+    assert by_position == image_uris.retrieve("sklearn", "us-east-1", version="1.2-1", py_version="py3")
     with pytest.raises(ValueError, match="does not run here"):
         image_uris.retrieve("xgboost", "us-east-1", "1")
     with pytest.raises(ValueError, match="version"):

@@ -83,6 +83,8 @@ def _can_hold(prediction: Any, media: str) -> bool:
 def _dense(prediction: Any) -> Any:
     if is_sparse(prediction):
         return prediction.toarray()
+    if hasattr(prediction, "detach"):
+        return prediction.detach().cpu()  # a tensor that requires grad, or is on a GPU, does not convert
     return prediction.to_numpy() if hasattr(prediction, "to_numpy") else prediction
 
 

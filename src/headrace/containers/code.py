@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.abc
 import importlib.util
 import os
 import shutil
@@ -20,7 +21,16 @@ from headrace.errors import CorruptFile, DataError, JobFailed
 from headrace.io.archive.unpack import unpack_into
 from headrace.io.paths import leads_back
 
-__all__ = ["LEFT_OUT", "LOADING", "Code", "find_code", "load_module", "set_variables", "stage_temporarily"]
+__all__ = [
+    "LEFT_OUT",
+    "LOADING",
+    "Code",
+    "ScriptModules",
+    "find_code",
+    "load_module",
+    "set_variables",
+    "stage_temporarily",
+]
 
 
 DEFAULT_PROGRAM = "inference.py"
@@ -174,27 +184,169 @@ def stage_temporarily(code: Code, dependencies: Sequence[str | os.PathLike[str]]
 LOADING = threading.RLock()
 """Held while scripts are loaded, because they may read environment variables, which belong to the process."""
 
-_folders: set[str] = set()  # of the scripts loaded so far; a new script replaces their modules of the same name
+_LOCK = threading.RLock()
+_TURN = threading.Condition(_LOCK)
+_calls: list[tuple[int, ScriptModules]] = []  # in progress, with their threads
+_waiting: list[tuple[int, ScriptModules]] = []  # calls of scripts that are not in ``sys.modules`` now
+_current: ScriptModules | None = None
 
 
-def load_module(code: Code) -> ModuleType:
+class ScriptModules:
+    """The modules of one script: found by imports and by pickle inside ``with script_modules:``, and by no other script.
+
+    Each script in a process has modules and folders of ``sys.path`` of its own, as in a container of its own. They stay in place
+    after a call, so calls of one script cost nothing more. Calls of two scripts wait for each other, because ``sys.modules``
+    belongs to the process; but a call made inside another in the same thread does not wait for that.
+
+    Args:
+        folder: The folder of the script.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = str(folder)
+        self._path = [self._folder]
+        self._path_of_others = frozenset(sys.path)
+        self._path_before = self._path_inside = list(sys.path)  # ``sys.path`` without and with these folders
+        self._modules: dict[str, ModuleType] = {}
+        self._replaced: dict[str, ModuleType] = {}
+        self._asked: dict[str, None] = {}  # names that were looked for while this script was the current one
+
+    def __enter__(self) -> None:
+        call = (threading.get_ident(), self)
+        with _LOCK:
+            if _current is self and not _waiting:
+                _calls.append(call)
+                return
+            if not _calls or any(thread == call[0] for thread, _ in _calls):
+                _calls.append(call)
+                _switch(self)
+                return
+            _waiting.append(call)
+            try:
+                while call in _waiting:
+                    _TURN.wait()
+            except BaseException:
+                _end(call)
+                raise
+
+    def __exit__(self, *_: object) -> None:
+        with _LOCK:
+            if len(_calls) == 1 and not _waiting:
+                _calls.clear()
+            else:
+                _end((threading.get_ident(), self))
+
+    def close(self) -> None:
+        """Take the modules and folders out of the process."""
+        with _LOCK:
+            if _current is self:
+                _switch(None)
+
+    def add(self, name: str, module: ModuleType) -> None:
+        """Add a module that is not found by its name."""
+        self._modules[name] = sys.modules[name] = module
+
+    def note(self, name: str) -> None:
+        """Note the name of a module that is not loaded yet, and may be one of the script."""
+        self._asked[name] = None
+
+    def put_in(self) -> None:
+        """Make the modules and folders those of the process."""
+        self._path_before = sys.path.copy()
+        self._path_inside = [*self._path, *sys.path]
+        sys.path[:] = self._path_inside
+        self._replaced = {name: sys.modules[name] for name in self._modules if name in sys.modules}
+        sys.modules.update(self._modules)
+
+    def take_out(self) -> None:
+        """Remove the modules and folders from the process, and remember them."""
+        has_changed_path = sys.path != self._path_inside
+        if has_changed_path:
+            self._path = [self._folder, *filter(self._has_added, sys.path)]
+        asked, self._asked = self._asked, {}
+        names = [*self._modules, *filter(self._is_own, asked)]
+        self._modules = {name: sys.modules.pop(name) for name in names if name in sys.modules}
+        sys.modules.update(self._replaced)
+        if not has_changed_path:
+            sys.path[:] = self._path_before
+            return
+        if self._folder in sys.path:
+            sys.path.remove(self._folder)  # the first one: the program itself may have the same folder
+        sys.path[:] = [folder for folder in sys.path if not self._has_added(folder)]
+
+    def _is_own(self, name: str) -> bool:
+        """Whether a module was found in a folder of the script, directly or in a package there."""
+        top = sys.modules.get(name.partition(".")[0])
+        return top is not None and _location_of(top) in [Path(folder) for folder in self._path]
+
+    def _has_added(self, folder: str) -> bool:
+        """Whether the script has added a folder of its own, such as ``src``, to ``sys.path``."""
+        return folder.startswith(self._folder + os.sep) and folder not in self._path_of_others
+
+
+class _ImportWatcher(importlib.abc.MetaPathFinder):
+    """Tells the current script which modules are looked for. It finds none itself."""
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> None:
+        _ = path, target
+        if _current is not None:
+            _current.note(fullname)
+
+
+_WATCHER = _ImportWatcher()
+
+
+def _location_of(module: ModuleType) -> Path | None:
+    """The folder in which a module or package was found."""
+    places = [*getattr(module, "__path__", ()), *filter(None, [getattr(module, "__file__", None)])]
+    return Path(places[0]).parent if places else None
+
+
+def _switch(script: ScriptModules | None) -> None:
+    """Make a script the current one."""
+    global _current  # noqa: PLW0603
+    if _current is not None:
+        _current.take_out()
+    _current = script
+    if script is not None:
+        script.put_in()
+
+
+def _end(call: tuple[int, ScriptModules]) -> None:
+    """End a call, or a wait for it, and let the next script have its turn."""
+    if call in _waiting:
+        _waiting.remove(call)
+    else:
+        del _calls[len(_calls) - 1 - _calls[::-1].index(call)]  # the last one, which may be inside others
+    if _calls and _current is not _calls[-1][1]:
+        _switch(_calls[-1][1])  # The call was made inside another one, of another script.
+    if not _calls and _waiting:
+        script = _waiting[0][1]
+        _calls.extend(waiting for waiting in _waiting if waiting[1] is script)
+        _waiting[:] = [waiting for waiting in _waiting if waiting[1] is not script]
+        if _current is not script:
+            _switch(script)
+        _TURN.notify_all()
+
+
+def load_module(code: Code, modules: ScriptModules) -> ModuleType:
     """Import a script, with its folder first on ``sys.path``, as in ``python script.py``.
 
-    Scripts with the same name, or with modules of the same name beside them, can be loaded one after another; each gets its own.
+    Scripts with the same name, or with modules of the same name beside them, each get their own.
+
+    Args:
+        code: The script.
+        modules: Those of its folder.
 
     Raises:
         JobFailed: It cannot be imported; the message has the line.
     """
-    folder = str(code.folder)
-    with LOADING, shim.inside():
-        _forget_namesakes(code.folder)
-        if folder in sys.path:
-            sys.path.remove(folder)
-        sys.path.insert(0, folder)
-        _folders.add(folder)
+    if _WATCHER not in sys.meta_path:
+        sys.meta_path.insert(0, _WATCHER)
+    with LOADING, shim.inside(), modules:
         importlib.invalidate_caches()
         try:
-            return _import(code)
+            return _import(code, modules)
         except KeyboardInterrupt:
             raise
         except BaseException as error:
@@ -204,35 +356,17 @@ def load_module(code: Code) -> ModuleType:
             raise JobFailed(f"{code.program} cannot be imported: {_describe_error(error, code)}{hint}") from error
 
 
-def _import(code: Code) -> ModuleType:
+def _import(code: Code, modules: ScriptModules) -> ModuleType:
     name = code.module
-    known = sys.modules.get(name)
-    if known is not None:  # another module, such as one of the standard library
+    if sys.modules.get(name) is not None:  # another module, such as one of the standard library
         name = f"headrace_script_{name}"
     spec = importlib.util.spec_from_file_location(name, code.path)
     if spec is None or spec.loader is None:
         raise ImportError(f"{code.path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # before it runs, because dataclasses and pickle look it up
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        sys.modules.pop(name, None)
-        raise
+    modules.add(name, module)  # before it runs, because dataclasses and pickle look it up
+    spec.loader.exec_module(module)
     return module
-
-
-def _forget_namesakes(folder: Path) -> None:
-    """Drop modules of other scripts whose names occur in this folder, and an earlier import of this script."""
-    names = {path.stem for path in folder.glob("*.py")} | {path.name for path in folder.iterdir() if path.is_dir()}
-    for full in list(sys.modules):
-        if full.partition(".")[0].removeprefix("headrace_script_") in names and _is_of_a_script(sys.modules[full]):
-            del sys.modules[full]
-
-
-def _is_of_a_script(module: ModuleType | None) -> bool:
-    file = getattr(module, "__file__", None)
-    return file is not None and any(file.startswith(folder + os.sep) for folder in _folders)
 
 
 def _describe_error(error: BaseException, code: Code) -> str:

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from headrace.containers.code import Code, find_code, load_module
+from headrace.containers.code import Code, ScriptModules, find_code, load_module
 from headrace.containers.code import set_variables as variables
 from headrace.containers.code import stage_temporarily as staged
 from headrace.containers.serving.batching import BatchingScriptHandler
@@ -132,8 +132,10 @@ class ScriptContainer:
         code = self.code(folder)
         with ExitStack() as stack:
             code = stack.enter_context(staged(code, self.dependencies))
-            with variables(self._variables(folder, code)), shim.inside():
-                functions = collect(load_module(code))
+            modules = ScriptModules(code.folder)
+            stack.callback(modules.close)
+            with variables(self._variables(folder, code)), shim.inside(), modules:
+                functions = collect(load_module(code, modules))
                 model = _load_model(functions, str(folder))
             return self._handler_class(functions)(
                 functions,
@@ -142,6 +144,7 @@ class ScriptContainer:
                 dialect=DIALECTS[self.dialect],
                 environment=self.environment,
                 name=self.name,
+                modules=modules,
                 resources=stack.pop_all(),
             )
 

@@ -11,11 +11,18 @@ import numpy as np
 from headrace.datasets.columns import stored_key
 from headrace.datasets.features.base import BYTES, DatasetFeature, DtypeLike, LeafFeature, Stored, as_cells
 from headrace.datasets.features.mapping import FeaturesDict
-from headrace.datasets.features.sequence import Dataset, Sequence
+from headrace.datasets.features.sequence import Dataset, SelectedSteps, Sequence
 from headrace.datasets.features.tensor import Tensor
 from headrace.errors import NoSuchFeature, Where
 
-__all__ = ["Decoder", "PartialDecoding", "SkipDecoding", "decoders_by_key", "features_to_read", "wanted_keys"]
+__all__ = [
+    "Decoder",
+    "PartialDecoding",
+    "SkipDecoding",
+    "decoders_by_key",
+    "features_to_read",
+    "select_features",
+]
 
 Spec = bool | Mapping[str, Any] | Collection[str]
 
@@ -220,7 +227,48 @@ def _flatten(decoders: Any, prefix: str = "") -> dict[str, Any]:
     return out
 
 
-def wanted_keys(features: DatasetFeature, spec: Spec, prefix: str = "") -> Iterator[str]:
+def select_features(
+    features: DatasetFeature, partial: PartialDecoding
+) -> tuple[DatasetFeature, list[str], dict[str, SkipDecoding | Decoder]]:
+    """The features that a partial decoding selects: features in which steps have no others, the keys to read, and their decoders.
+
+    Raises:
+        NoSuchFeature: It selects an unknown feature, or none.
+    """
+    wanted = list(_wanted_keys(features, partial.features))
+
+    def is_wanted(key: str) -> bool:
+        return any(key == want or key.startswith(want + "/") or not want for want in wanted)
+
+    keys: list[str] = []
+    steps: dict[str, SelectedSteps] = {}
+    for key, feature, _ in features.leaves("", ()):
+        known = _leaf_keys(feature, key) if isinstance(feature, Dataset) else [key]
+        found = list(filter(is_wanted, known))
+        if found:
+            keys.append(key)
+        if found and isinstance(feature, Dataset) and len(found) < len(known):
+            steps[key] = SelectedSteps(feature, found)
+    if not keys:
+        raise NoSuchFeature(Where(), expected="at least one feature to decode", found=repr(partial.features))
+    decoders = decoders_by_key(features, partial.decoders)
+    selected = _replace_leaves(features, "", steps)
+    left = _leaf_keys(selected, "")
+    return selected, keys, {key: decoder for key, decoder in decoders.items() if key in left}
+
+
+def _replace_leaves(features: DatasetFeature, key: str, others: Mapping[str, DatasetFeature]) -> DatasetFeature:
+    """The features with others in place of those under some keys."""
+    if key in others:
+        return others[key]
+    if not others or not isinstance(features, FeaturesDict):
+        return features
+    return FeaturesDict(
+        {name: _replace_leaves(inner, f"{key}/{name}" if key else name, others) for name, inner in features.items()}
+    )
+
+
+def _wanted_keys(features: DatasetFeature, spec: Spec, prefix: str = "") -> Iterator[str]:
     """The keys, or prefixes of keys, that a partial decoding selects.
 
     Raises:
@@ -235,4 +283,4 @@ def wanted_keys(features: DatasetFeature, spec: Spec, prefix: str = "") -> Itera
     for name, wanted in items:
         if not isinstance(inner, FeaturesDict):
             raise NoSuchFeature(Where(feature=prefix), expected=f"no names inside {inner!r}", found=repr(name))
-        yield from wanted_keys(inner[name], wanted, f"{prefix}/{name}" if prefix else name)
+        yield from _wanted_keys(inner[name], wanted, f"{prefix}/{name}" if prefix else name)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, overload
 from headrace.contracts.images import ImageOptions
 from headrace.contracts.records import Records
 from headrace.datasets.codec import FeaturesCodec
-from headrace.datasets.decoders import PartialDecoding, SkipDecoding, wanted_keys
+from headrace.datasets.decoders import PartialDecoding, SkipDecoding, select_features
 from headrace.datasets.locate import KNOWN_NAMES, find_prepared
 from headrace.datasets.prepared import INFO_FILE, Prepared, PreparedSplit, read_prepared, shard_names
 from headrace.datasets.source import PreparedSource, SplitNode
@@ -29,7 +29,7 @@ from headrace.sources.views import Chosen, concatenate
 if TYPE_CHECKING:
     from headrace.datasets.building.builder import DatasetBuilder
 
-__all__ = ["SWITCH", "data_source", "find_split", "prepared_on_demand"]
+__all__ = ["SWITCH", "data_source", "find_split", "open_records", "prepared_on_demand"]
 
 
 SWITCH = "HEADRACE_DOWNLOAD"
@@ -146,7 +146,7 @@ def data_source(
     prepared = read_prepared(_folder(name_or_folder, data_dir, download=download).absolute())
     decoders, images = _image_options(decoders)
     codec = _codec(prepared, decoders)
-    _check_images(codec, images)
+    _check_images(prepared, codec, images)
     splits = _Splits(prepared, codec, images)
     return _map_splits(dict.fromkeys(prepared.splits) if split is None else split, splits, all_names=split is None)
 
@@ -211,8 +211,20 @@ def _image_options(decoders: Decoders | None) -> tuple[Decoders | None, dict[str
     return without(decoders, ""), images
 
 
-def _check_images(codec: FeaturesCodec, images: Mapping[str, ImageOptions]) -> None:
+def _check_images(prepared: Prepared, codec: FeaturesCodec, images: Mapping[str, ImageOptions]) -> None:
+    """Raise :class:`UnsupportedData` unless each of the options is for one feature of images that is not in steps."""
+    known = {key for key, _, _ in prepared.features.leaves("", ())}
     for name in images:
+        if name not in known:
+            inside = [key for key in known if name.startswith(key + "/")]
+            raise UnsupportedData(
+                Where(feature=name),
+                expected="one feature of images, which ImageOptions decodes",
+                found=f"a feature of the steps in {inside[0]!r}" if inside else "a group of features",
+                hint="A Decoder(function=...) decodes images of steps."
+                if inside
+                else "Give each of its images ImageOptions of its own.",
+            )
         feature = codec.schema.get(name)
         if name in codec.schema and (feature is None or feature.encoding is None):
             raise UnsupportedData(
@@ -223,10 +235,8 @@ def _check_images(codec: FeaturesCodec, images: Mapping[str, ImageOptions]) -> N
 def _codec(prepared: Prepared, decoders: Decoders | None) -> FeaturesCodec:
     if not isinstance(decoders, PartialDecoding):
         return FeaturesCodec(prepared.features, decoders=decoders)
-    wanted = list(wanted_keys(prepared.features, decoders.features))
-    keys = [key for key, _, _ in prepared.features.leaves("", ())]
-    names = [key for key in keys if any(key == want or key.startswith(want + "/") or not want for want in wanted)]
-    return FeaturesCodec(prepared.features, decoders=decoders.decoders, names=names)
+    features, names, by_key = select_features(prepared.features, decoders)
+    return FeaturesCodec(features, decoders=by_key, names=names)
 
 
 class _Splits:
@@ -279,11 +289,11 @@ class _Splits:
         """The source of a whole split."""
         if name not in self.opened:
             entry = self.prepared.splits[name]
-            self.opened[name] = SplitNode(_records(self.prepared, entry), self.codec, self.prepared, entry)
+            self.opened[name] = SplitNode(open_records(self.prepared, entry), self.codec, self.prepared, entry)
         return self.opened[name]
 
 
-def _records(prepared: Prepared, split: PreparedSplit) -> Records:
+def open_records(prepared: Prepared, split: PreparedSplit) -> Records:
     """Open the files of a split, in the first format of which all files exist."""
     missing: list[str] = []
     for file_format in dict.fromkeys((prepared.file_format, *prepared.other_formats)):

@@ -266,14 +266,20 @@ def empty_folders_below(folders: Sequence[Path]) -> dict[str, Path]:
     }
 
 
-def log_left_out(folder: Path, log: Callable[[str], None]) -> None:
-    """Say what in a model no archive keeps: links that lead nowhere, FIFOs, sockets and devices."""
+def left_out(folder: Path) -> Iterator[tuple[str, str]]:
+    """The names below a folder of what has no content to keep, and the reason: links that lead nowhere, FIFOs, sockets and devices."""
     for parent, folders, names in os.walk(folder, followlinks=True):
         folders[:] = [name for name in folders if not leads_back(Path(parent, name))]
         for path in (Path(parent, name) for name in names):
             if not path.is_file():
                 what = "it is neither a file nor a folder" if path.exists() else "it is a link that leads nowhere"
-                log(f"model.tar.gz does not contain {path.relative_to(folder).as_posix()}: {what}")
+                yield path.relative_to(folder).as_posix(), what
+
+
+def log_left_out(folder: Path, log: Callable[[str], None]) -> None:
+    """Say what in a model no archive keeps."""
+    for name, what in left_out(folder):
+        log(f"model.tar.gz does not contain {name}: {what}")
 
 
 def check_names(names: Iterable[str]) -> None:

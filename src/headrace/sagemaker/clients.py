@@ -173,6 +173,17 @@ class BotoSession:
             "for files use session.upload_data and download_data"
         )
 
+    def resource(self, service_name: str, *_: Any, **__: Any) -> Any:
+        """Refuse a resource of ``boto3``: there are none here.
+
+        Raises:
+            ValueError: Always; the message says what to use instead.
+        """
+        raise ValueError(
+            f"there is no resource for {service_name!r} on this machine; for files use session.upload_data and download_data, or "
+            "S3Uploader.upload_bytes for what is in memory"
+        )
+
 
 def check_request(operation: str, request: Mapping[str, Any], known: Collection[str]) -> None:
     """Refuse arguments that an operation does not have, as ``boto3`` does.

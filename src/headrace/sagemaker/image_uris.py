@@ -17,14 +17,14 @@ SKLEARN_VERSIONS = ("0.20.0", "0.23-1", "1.0-1", "1.2-1", "1.4-2")
 ANY_ACCOUNT = "000000000000"
 
 
-def retrieve(framework: str, region: str, version: str | None = None, **others: Any) -> str:
+def retrieve(framework: str, region: str, version: str | None = None, *more: Any, **others: Any) -> str:
     """Return the URI of an image.
 
     Args:
         framework: ``"linear-learner"`` or ``"sklearn"``.
         region: Region of AWS.
         version: ``"1"`` for Linear Learner, a version of SageMaker's image for scikit-learn.
-        others: Other arguments of the SDK (``py_version``, ``instance_type``, ``image_scope``), ignored.
+        more, others: Other arguments of the SDK (``py_version``, ``instance_type``, ``image_scope``), ignored.
 
     Raises:
         ValueError: The framework does not run here, or there is no such version.
@@ -32,7 +32,7 @@ def retrieve(framework: str, region: str, version: str | None = None, **others: 
     >>> retrieve("linear-learner", "us-east-1")
     '382416733822.dkr.ecr.us-east-1.amazonaws.com/linear-learner:1'
     """
-    del others
+    del more, others
     if framework not in REPOSITORIES:
         raise ValueError(f"{framework!r} does not run here; 'linear-learner' and 'sklearn' do")
     if framework == "linear-learner":

@@ -33,12 +33,12 @@ def parse_s3_url(url: str) -> tuple[str, str]:
 def s3_path_join(*parts: str, with_end_slash: bool = False) -> str:
     """Join the parts of a URI by single slashes.
 
-    >>> s3_path_join("s3://my-bucket/", "a/", "/b.csv")
-    's3://my-bucket/a/b.csv'
+    >>> s3_path_join("s3://my-bucket/", "a//c/", "/b.csv")
+    's3://my-bucket/a/c/b.csv'
     """
     scheme, slashes, first = parts[0].partition("://") if parts else ("", "", "")
     rest = (first, *parts[1:]) if slashes else parts
-    path = "/".join(filter(None, (part.strip("/") for part in rest)))
+    path = "/".join(filter(None, "/".join(rest).split("/")))
     start = f"{scheme}://" if slashes else ""
     return f"{start}{path}{'/' if with_end_slash and path else ''}"
 

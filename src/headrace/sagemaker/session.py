@@ -21,6 +21,7 @@ from headrace.io.write.atomic import write_atomic
 from headrace.jobs.store import cut_prefix
 from headrace.jobs.training import read_job, request_stop
 from headrace.jobs.transform.running import read_transform, request_stop_transform
+from headrace.jobs.tree import left_out
 from headrace.sagemaker.arguments import OnOneMachine, select_arguments
 from headrace.sagemaker.clients import BotoSession, RuntimeClient, SageMakerClient
 from headrace.sagemaker.inputs import TrainingInput, s3_input
@@ -133,7 +134,7 @@ class Session(OnOneMachine):
             ``s3://bucket/prefix/file``; for a folder ``s3://bucket/prefix``.
 
         Raises:
-            ValueError: ``path`` does not exist.
+            ValueError: ``path`` does not exist, or the folder holds a link that leads nowhere, or a FIFO.
         """
         del extra_args
         if not os.fspath(path):
@@ -143,6 +144,8 @@ class Session(OnOneMachine):
         prefix = "/".join(filter(None, ((begin or "").strip("/"), key_prefix.strip("/"))))
         base = "/".join(part for part in (f"s3://{bucket or self.default_bucket()}", prefix) if part)
         if source.is_dir():
+            for name, what in left_out(source):
+                raise ValueError(f"{name} in {str(path)!r} cannot be uploaded: {what}; remove it first")
             files = {file.relative_to(source).as_posix(): file for file in list_files_below(source)}
         elif source.is_file():
             files = {source.name: source}

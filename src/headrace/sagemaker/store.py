@@ -72,7 +72,18 @@ class LocalStore:
             shutil.copyfileobj(source, file, CHUNK_BYTES)
 
     def put_bytes(self, content: bytes, uri: str) -> None:
-        """Write an object."""
+        """Write an object. An empty one whose key ends in a slash is a folder, as consoles of S3 make them.
+
+        Raises:
+            ValueError: Such an object has content, or another object has its name.
+        """
+        if uri.endswith("/"):
+            if content:
+                raise ValueError(
+                    f"{uri} ends in a slash, so it is a folder here, which has no content: choose another key"
+                )
+            self._prepare(f"{uri}object").parent.mkdir(parents=True, exist_ok=True)
+            return
         with AtomicFile(self._prepare(uri)) as file:
             file.write(content)
 

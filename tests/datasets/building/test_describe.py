@@ -9,7 +9,7 @@ import headrace as hr
 from headrace import data_source
 from headrace.datasets.building import write_metadata
 from headrace.datasets.features import ClassLabel, Sequence, Tensor, Text
-from headrace.errors import DataError, NoFiles, UnsupportedData
+from headrace.errors import DataError, NoFiles, SchemaMismatch, UnsupportedData
 
 N = 50
 COLUMNS = {
@@ -132,3 +132,45 @@ def test_class_names_are_checked_before_the_records_are_read(tmp_path):
     with pytest.raises(UnsupportedData, match="found ' b'"):
         write_metadata(folder, features={"label": ClassLabel(names=["a", " b", "c"])})
     assert not (folder / "label.labels.txt").exists()
+
+
+def test_a_shard_without_records(tmp_path):
+    hr.write(tmp_path / "es-train.tfrecord@3", {"x": np.arange(2)})
+    made = write_metadata(tmp_path)
+    assert sorted(made.splits["train"].shard_lengths) == [0, 1, 1]
+    assert sorted(int(example["x"]) for example in data_source(tmp_path, "train")) == [0, 1]
+
+
+@pytest.mark.parametrize("compression", ["gzip", "zlib"])
+def test_compressed_files_are_refused(tmp_path, compression):
+    hr.write(tmp_path / "gz-train.tfrecord@2", {"x": np.arange(4)}, compression=compression)
+    with pytest.raises(UnsupportedData, match=f"without compression.*found {compression}.*hr.convert"):
+        write_metadata(tmp_path)
+    assert not (tmp_path / "dataset_info.json").exists()
+
+
+def test_a_hyphen_in_the_name(tmp_path):
+    """It is not the dataset ``my`` with the split ``data-train``."""
+    folder = tmp_path / "my-data" / "1.0.0"
+    hr.write(files(folder, "cats-{split}.tfrecord@1") / "my-data-train.tfrecord@2", {"x": np.arange(4)})
+    for name in (None, "my-data"):
+        with pytest.raises(UnsupportedData, match=r"no hyphen.*found 'my-data'.*my_data-train"):
+            write_metadata(folder, name=name)
+    other = files(tmp_path / "my-cats", "cats-{split}.tfrecord@1")
+    assert write_metadata(other).name == "cats"
+
+
+@pytest.mark.parametrize("is_sequence", [False, True])
+def test_labels_beyond_the_classes(tmp_path, is_sequence):
+    labels = np.array([0, 1, 5, 2])
+
+    def feature(count):
+        label = ClassLabel(num_classes=count)
+        return {"y": Sequence(label) if is_sequence else label}
+
+    hr.write(tmp_path / "pets-train.tfrecord@1", {"y": labels[:, None] if is_sequence else labels})
+    for count in (3, 5):
+        with pytest.raises(SchemaMismatch, match=f"a class from -1 to {count - 1}, found 5 in split 'train'.*'y'"):
+            write_metadata(tmp_path, features=feature(count))
+    assert not (tmp_path / "dataset_info.json").exists()
+    assert write_metadata(tmp_path, features=feature(6)).splits["train"].num_examples == 4

@@ -1,11 +1,16 @@
 """Prepared datasets made from users' files."""
 
+import json
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from PIL import Image as Pillow
 
 from headrace import data_source
-from headrace.datasets.building import csv_builder, image_folder_builder, tfds_folder_builder
+from headrace.datasets.building import DatasetBuilder, csv_builder, image_folder_builder, tfds_folder_builder
 from headrace.datasets.building.own_files import builder_for
 from headrace.errors import NoFiles, NoSuchFeature, SchemaMismatch, UnsupportedData
 
@@ -182,3 +187,41 @@ def test_a_copy_of_episodes(tmp_path, golden):
     ours, theirs = data_source("episodes", data_dir=tmp_path), data_source(golden / "features" / "episodes")
     for split, source in theirs.items():
         assert [bytes(a) for a in ours[split].records] == [bytes(b) for b in source.records]
+
+
+def test_the_order_of_classes_does_not_depend_on_hashes(tmp_path):
+    (tmp_path / "train.csv").write_text("label\n" + "\n".join(["01", "1", "001", "-0", "0", "10", "9"] * 2) + "\n")
+    code = (
+        "from headrace.datasets.building import csv_builder\n"
+        f"print(csv_builder({str(tmp_path / 'train.csv')!r}, name='c', label='label').features['label'].names)"
+    )
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in "123"
+    }
+    assert found == {"['-0', '0', '001', '01', '1', '9', '10']\n"}
+
+
+def test_a_copy_of_what_a_prepared_source_reads(tmp_path):
+    """Also if a shard without examples has no file, and if only files of another format are there."""
+    builder = DatasetBuilder(name="a", features={"x": "int64"}, splits={"train": [{"x": i} for i in range(7)]}, shuffled=False)  # fmt: skip
+    made = builder.download_and_prepare(data_dir=tmp_path, num_shards=2)
+    info = json.loads((made.folder / "dataset_info.json").read_text())
+    first, last = info["splits"][0]["shardLengths"]
+    info["splits"][0]["shardLengths"] = [first, "0", last]
+    for old, new in (("00000-of-00002", "00000-of-00003"), ("00001-of-00002", "00002-of-00003")):
+        (made.folder / f"a-train.tfrecord-{old}").rename(made.folder / f"a-train.tfrecord-{new}")
+    (made.folder / "dataset_info.json").write_text(json.dumps(info))
+    other = tmp_path / "other"
+    described = builder.download_and_prepare(data_dir=other, file_format="array_record").folder / "dataset_info.json"
+    info = json.loads(described.read_text())
+    described.write_text(json.dumps({**info, "fileFormat": "tfrecord", "alternativeFileFormats": ["array_record"]}))
+    for folder in (tmp_path, other):
+        copy = tfds_folder_builder("a", name="b", data_dir=folder).download_and_prepare(data_dir=folder)
+        assert [int(example["x"]) for example in data_source(copy.folder, "train")] == list(range(7))

@@ -261,7 +261,7 @@ class BatchingScriptHandler(ScriptHandler):
     def answer_many(self, requests: Sequence[Request], /) -> Sequence[Response | Exception]:
         """Answer a batch. A request that fails has its error in place of a response."""
         answers: list[Response | Exception | None] = [None] * len(requests)
-        with shim.inside():
+        with shim.inside(), self._modules:
             for group in self._groups(requests):
                 members = [requests[place] for place in group.places]
                 for place, answer in zip(group.places, self._together(members, group), strict=True):

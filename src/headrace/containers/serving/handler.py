@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from headrace.containers import bodies, content_types
+from headrace.containers.code import ScriptModules
 from headrace.containers.serving.dialects import Dialect, request_error
 from headrace.containers.serving.functions import Context, Function, Functions
 from headrace.containers.toolkit import params, shim
@@ -32,6 +33,7 @@ class ScriptHandler:
         dialect: How requests become arguments.
         environment: The container's variables; only ``SAGEMAKER_DEFAULT_INVOCATIONS_ACCEPT`` is used here.
         name: The container's name, for errors.
+        modules: The modules of the script, in place while it is called.
         resources: Closed at the end, such as a temporary folder with the script.
     """
 
@@ -44,11 +46,13 @@ class ScriptHandler:
         dialect: Dialect,
         environment: Mapping[str, str],
         name: str,
+        modules: ScriptModules,
         resources: ExitStack | None = None,
     ) -> None:
         self.functions = functions
         self.model = model
         self.name = name
+        self._modules = modules
         self._end = weakref.finalize(self, (resources or ExitStack()).close)
         self._model_dir = model_dir
         self._dialect = dialect
@@ -70,7 +74,7 @@ class ScriptHandler:
         Raises:
             RequestError: 4xx, an invalid request; 500, a function of the script failed (``__cause__`` is its exception).
         """
-        with shim.inside():
+        with shim.inside(), self._modules:
             return self._answer(request)
 
     def execution_parameters(self) -> Any:
@@ -78,11 +82,11 @@ class ScriptHandler:
         function = self.functions.execution_parameters_fn
         if function is None:
             return None
-        with shim.inside():
+        with shim.inside(), self._modules:
             return self._call(Function(function.name, lambda: _parameters(function.call())), self._context(None))
 
     def close(self) -> None:
-        """Delete the script's temporary folder, if any. Also happens when the handler is garbage-collected."""
+        """Take the script's modules out of the process, and delete its temporary folder, if any. Also happens when the handler is garbage-collected."""
         self._end()
 
     def _answer(self, request: Request) -> Response:

@@ -35,9 +35,10 @@ from headrace.datasets.prepared import (
     read_prepared,
     shard_names,
 )
-from headrace.errors import DataError, NoFiles, UnsupportedData, Where
+from headrace.errors import DataError, NoFiles, SchemaMismatch, UnsupportedData, Where
 from headrace.formats.registry import format_named
 from headrace.io.faults import name_in_errors
+from headrace.io.local.fileset import FileSet
 from headrace.sources.open import open as open_source
 
 __all__ = ["write_metadata"]
@@ -180,6 +181,7 @@ def _find_shards(folder: Path, template: str, name: str | None) -> _Shards:
     said = [match.groupdict() for match in matches]
     datasets = {str(match.get("DATASET") or name or _folder_name(folder)) for match in said}
     formats = {str(match.get("FILEFORMAT") or _format_in(template)) for match in said}
+    _check_name(name or _folder_name(folder), [match[0] for match in matches], where)
     if len(datasets) > 1 or len(formats) > 1 or (name is not None and datasets != {name}):
         raise UnsupportedData(
             where,
@@ -199,6 +201,17 @@ def _find_shards(folder: Path, template: str, name: str | None) -> _Shards:
     for split, names in splits.items():
         found.check_whole(folder, template, split, names)
     return found
+
+
+def _check_name(name: str, files: list[str], where: Where) -> None:
+    """Refuse a hyphen in the name of the dataset: TFDS and we take what follows it in the names of files for the split."""
+    if "-" in name and any(file.startswith(name + "-") for file in files):
+        raise UnsupportedData(
+            where,
+            expected="a dataset whose name has no hyphen: in file names, the split follows the first one",
+            found=repr(name),
+            hint=f"Rename the files: {name.replace('-', '_')}-train...",
+        )
 
 
 def _pattern(template: str) -> re.Pattern[str]:
@@ -251,11 +264,48 @@ def _split(prepared: Prepared, split: str, template: str, count: int, *, progres
     names = shard_names(template, dataset=prepared.name, split=split, file_format=prepared.file_format, count=count)
     paths = [str(prepared.folder / shard) for shard in names]
     records = format_named(prepared.file_format).open(paths)
+    _check_compression(prepared, paths)
     lengths = tuple(int(length) for length in records.lengths)
     size = sum(spans.total_bytes for _, spans in records.iter_spans(None))
     entry = PreparedSplit(name=split, shard_lengths=lengths, num_shards=count, num_bytes=size, template=template)
-    statistics = statistics_of(prepared, entry, paths, progress=progress)
+    filled = [path for path, length in zip(paths, lengths, strict=True) if length]
+    statistics = statistics_of(prepared, entry, filled, progress=progress)
+    _check_classes(prepared, split, statistics)
     return {**split_json(split, list(lengths), size, statistics), "filepathTemplate": template}
+
+
+def _check_compression(prepared: Prepared, paths: list[str]) -> None:
+    """Refuse files that are compressed as a whole, which TFDS does not read."""
+    found = format_named(prepared.file_format)
+    if not found.compressible:
+        return
+    files = FileSet(paths, compression=None, is_plain=found.knows)
+    for number, path in enumerate(paths):
+        if files.wrapper(number) != "none":
+            raise UnsupportedData(
+                Where(path=path),
+                expected="files without compression, which alone TFDS reads",
+                found=files.wrapper(number),
+                hint='hr.convert(old, "FOLDER/NAME-train.tfrecord@4", compression="none") writes them again.',
+            )
+
+
+def _check_classes(prepared: Prepared, split: str, statistics: Mapping[str, Any]) -> None:
+    """Refuse labels beyond the number of classes."""
+    classes = {
+        key: leaf.num_classes for key, leaf, _ in prepared.features.leaves("", ()) if isinstance(leaf, ClassLabel)
+    }
+    for described in statistics["features"]:
+        count, numbers = classes.get(described["name"]), described.get("numStats", {})
+        if count is None or "min" not in numbers:
+            continue
+        wrong = [number for number in (int(numbers["min"]), int(numbers["max"])) if not -1 <= number < count]
+        if wrong:
+            raise SchemaMismatch(
+                Where(path=str(prepared.folder), feature=described["name"]),
+                expected=f"a class from -1 to {count - 1}",
+                found=f"{wrong[0]} in split {split!r}",
+            )
 
 
 def _declare(features: FeatureLike | None, folder: Path, template: str, shards: _Shards) -> DatasetFeature:

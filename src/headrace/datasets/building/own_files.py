@@ -19,10 +19,10 @@ from headrace.datasets.features.label import ClassLabel
 from headrace.datasets.features.mapping import FeaturesDict
 from headrace.datasets.features.tensor import Tensor, Text
 from headrace.datasets.locate import find_prepared
-from headrace.datasets.prepared import INFO_FILE, Prepared, PreparedSplit, read_prepared, shard_names
+from headrace.datasets.opening import open_records
+from headrace.datasets.prepared import INFO_FILE, Prepared, PreparedSplit, read_prepared
 from headrace.errors import NoFiles, NoSuchFeature, SchemaMismatch, UnsupportedData, Where, did_you_mean
 from headrace.formats.image_folder.format import ImageFolder
-from headrace.formats.registry import format_named
 from headrace.io.folders import Listing
 from headrace.io.paths import is_pipe
 from headrace.sources.node import records_below
@@ -115,7 +115,7 @@ def csv_builder(
     Args:
         paths: A path, as for ``open``, for a single split ``"train"``; or a dict with a path for each split.
         name, version: Name and version of the dataset.
-        label: The column with the class. Its values are numbered in alphabetical order.
+        label: The column with the class. Its values are numbered in alphabetical order, integers by size.
         columns: Select these columns.
 
     Raises:
@@ -226,7 +226,7 @@ def _classes(sources: Iterable[Source], column: str, kind: Feature) -> ClassLabe
                 )
             found.add(name)
     if all(name.removeprefix("-").isdecimal() for name in found):
-        return ClassLabel(names=sorted(found, key=int))
+        return ClassLabel(names=sorted(found, key=lambda name: (int(name), name)))
     return ClassLabel(names=sorted(found))
 
 
@@ -291,15 +291,7 @@ def tfds_folder_builder(
 
 def _payloads(prepared: Prepared, split: PreparedSplit) -> Callable[[], Iterator[tuple[int, bytes]]]:
     def give() -> Iterator[tuple[int, bytes]]:
-        names = shard_names(
-            split.template,
-            dataset=prepared.name,
-            split=split.name,
-            file_format=prepared.file_format,
-            count=split.num_shards,
-        )
-        records = format_named(prepared.file_format).open([str(prepared.folder / name) for name in names])
-        for number, payload in enumerate(records):
+        for number, payload in enumerate(open_records(prepared, split)):
             yield number, bytes(payload)
 
     return give

@@ -11,7 +11,7 @@ from headrace.datasets.features.image import Image
 from headrace.datasets.features.mapping import FeatureLike, FeaturesDict, as_feature
 from headrace.errors import SchemaMismatch, UnsupportedData, Where
 
-__all__ = ["Dataset", "Sequence", "Video"]
+__all__ = ["Dataset", "SelectedSteps", "Sequence", "Video"]
 
 
 class Sequence(DatasetFeature):
@@ -180,6 +180,27 @@ class Dataset(Sequence):
             UnsupportedData: One of them is a Dataset.
         """
         return list(self.feature.leaves(key, (self.length,)))
+
+
+class SelectedSteps(Dataset):
+    """Some features of a dataset inside each example, where the others are not read.
+
+    Args:
+        dataset: The dataset.
+        keys: The keys of these features, as :meth:`inner_leaves` gives them.
+    """
+
+    def __init__(self, dataset: Dataset, keys: Values[str]) -> None:
+        super().__init__(
+            dataset.feature, dataset.length, description=dataset.description, value_range=dataset.value_range
+        )
+        self._keys = tuple(keys)
+
+    def inner_leaves(self, key: str) -> list[tuple[str, LeafFeature, tuple[Level, ...]]]:
+        return [leaf for leaf in super().inner_leaves(key) if leaf[0] in self._keys]
+
+    def _identity(self) -> str:
+        return super()._identity() + repr(self._keys)
 
 
 def transpose(columns: Mapping[str, Any]) -> list[Any]:
