@@ -405,3 +405,41 @@ def test_rows_beside_one_with_a_null(tmp_path):
     assert [next(found)["n"] for _ in range(5)] == [0, 1, 2, 3, 4]
     with pytest.raises(SchemaMismatch, match="record 5"):
         next(found)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "dtype"),
+    [
+        (logical("long", "timestamp-micros"), 253402300799000000, "M8[ns]"),
+        (logical("long", "timestamp-millis"), 1500000000123, "M8[s]"),
+        (logical("long", "timestamp-millis"), 1500000000123, "M8[D]"),
+        (logical("int", "date"), 2932896, "M8[ns]"),
+        (logical("int", "time-millis"), 1500, "m8[s]"),
+        ("string", "abcdef", "U3"),
+        ("bytes", b"abcdef", "S3"),
+    ],
+)
+def test_what_another_type_does_not_hold(put, kind, value, dtype):
+    plain = kind["type"] if isinstance(kind, dict) else kind
+    path = put({"x": kind, "l": {"type": "array", "items": kind}}, [])
+    good = value[:3] if plain in ("string", "bytes") else 0
+    rows = [{"x": good, "l": []}, {"x": good, "l": [good, value]}, {"x": value, "l": []}]
+    put({"x": kind, "l": {"type": "array", "items": kind}}, rows)
+    for name, shape, row in (("x", (), 2), ("l", (None,), 1)):
+        schema = {name: hr.Feature(dtype, shape)}
+        with pytest.raises(SchemaMismatch) as raised:
+            hr.open(path, schema=schema).batch([0, 1, 2])
+        assert (raised.value.where.record, raised.value.where.feature) == (row, name)
+        assert not hr.verify(path, schema=schema).ok
+
+
+def test_times_in_other_units(put):
+    fields = {"t": logical("long", "timestamp-millis"), "c": logical("int", "time-millis")}
+    path = put(fields, [{"t": 86400000, "c": 5}])
+    schema = {"t": hr.Feature("M8[D]"), "c": hr.Feature("M8[us]")}  # times of day are those of the first day
+    assert hr.open(path, schema=schema)[0] == {
+        "t": np.datetime64("1970-01-02"),
+        "c": np.datetime64("1970-01-01T00:00:00.005"),
+    }
+    with pytest.raises(SchemaMismatch, match=r"expected timedelta64\[D\], found 1970-01-02"):
+        hr.open(path, schema={"t": hr.Feature("m8[D]")})[0]

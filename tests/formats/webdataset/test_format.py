@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import tarfile
 
 import numpy as np
@@ -175,3 +176,80 @@ def test_members_with_the_name_of_keys_are_refused(put):
     assert hr.open(path, schema={"cls": hr.Feature("int64")})[0] == {"cls": 1}
     with pytest.raises(SchemaMismatch, match=r"expected int64, found 'a' - at .*x.tar, record 0.* feature '__key__'"):
         list(hr.open(path, schema={"__key__": hr.Feature("int64")}))
+
+
+OTHERS = [
+    (np.array([1, 2], "u1"), np.array([300, 70000], "u4")),
+    (np.array("dog"), np.array("elephant")),
+    (np.float16(1), np.float64(1e6)),
+    (np.float32(1), np.float64(0.1)),
+    (np.array("2020-01-01", "M8[D]"), np.array("2020-01-01T23:59", "M8[m]")),
+    (np.int64(1), np.uint64(2**64 - 1)),
+]
+
+
+@pytest.mark.parametrize(("first", "last"), OTHERS)
+def test_arrays_after_those_that_show_the_types(put, first, last):
+    path = put(*((f"{at:09d}.x.npy", npy(first)) for at in range(64)), (f"{64:09d}.x.npy", npy(last)))
+    source = hr.open(path)
+    for read in (
+        lambda: source[64],
+        lambda: list(hr.Loader(source, 65)),
+        lambda: hr.convert(path, path.parent / "x.npz"),
+    ):
+        with pytest.raises(SchemaMismatch, match="found an array of") as raised:
+            read()
+        assert raised.value.where.record == 64
+    assert [fault.where.record for fault in hr.verify(path).faults] == [64]
+
+
+def test_later_arrays_that_fit(put):
+    first, last = {"n": np.int64(1), "w": np.array("dog")}, {"n": np.array(-3, ">i2"), "w": np.array("ox")}
+    rows = [first] * 64 + [last]
+    path = put(*((f"{at:09d}.{name}.npy", npy(row[name])) for at, row in enumerate(rows) for name in row))
+    assert hr.open(path)[64] == {"n": -3, "w": "ox"}
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype"),
+    [
+        (np.array(300), "int8"),
+        (np.array(2**63 + 1, "u8"), "int64"),
+        (np.array(1e300), "float32"),
+        (np.array(2**53 + 1), "float64"),
+        (np.array("abcdef"), "U3"),
+        (np.array("2020-01-01T10", "M8[s]"), "M8[D]"),
+        (np.array(3), "str"),
+    ],
+)
+def test_arrays_that_a_schema_would_change(put, value, dtype):
+    path, schema = put(("000000000.x.npy", npy(value))), {"x": hr.Feature(dtype)}
+    with pytest.raises(SchemaMismatch, match=f"found an array of .*which holds {re.escape(str(value))}"):
+        hr.open(path, schema=schema)[0]
+    assert not hr.verify(path, schema=schema).ok
+
+
+def test_a_schema_rounds_floats(put):
+    path = put(("000000000.x.npy", npy(np.array(0.1))))
+    assert hr.open(path, schema={"x": hr.Feature("float32")})[0] == {"x": np.float32(0.1)}
+    assert hr.open(path, schema={"x": hr.Feature("float64")})[0] == {"x": 0.1}
+
+
+def test_arrays_that_are_missing(put):
+    times = npy(np.array("2020-01-01", "M8[D]"))
+    path = put(("0.t.npy", times), ("0.n.npy", npy(np.arange(2))), ("0.i.cls", b"1"), ("1.i.cls", b"4"))
+    schema = {"t": hr.Feature("M8[D]"), "n": hr.Feature("int64", (2,), default=7)}
+    batch = hr.open(path, schema=schema).batch([0, 1])
+    assert batch["t"].tolist() == [np.datetime64("2020-01-01").item(), None]
+    assert batch["n"].tolist() == [[0, 1], [7, 7]]
+    schema = {"n": hr.Feature("int64", (None,))}
+    assert hr.open(path, schema=schema).batch([1, 0])["n"].to_list() == [[], [0, 1]]
+    with pytest.raises(SchemaMismatch, match="a default") as raised:
+        hr.open(path, schema={"n": hr.Feature("int64", (2,))}).batch([0, 1])
+    assert raised.value.where.record == 1
+
+
+@pytest.mark.parametrize(("text", "dtype"), [(b"abcdef", "U3"), (b"2020-01-01T10:00", "M8[D]")])
+def test_text_that_a_schema_would_change(put, text, dtype):
+    with pytest.raises(SchemaMismatch):
+        hr.open(put(("000000000.x.txt", text)), schema={"x": hr.Feature(dtype)})[0]

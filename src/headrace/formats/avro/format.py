@@ -10,14 +10,12 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from headrace import _native
 from headrace._optional import require
-from headrace.contracts.feature import Feature
 from headrace.contracts.records import Checked, Format
 from headrace.contracts.schema import Schema
-from headrace.contracts.values import Batch, Indices, Ragged
+from headrace.contracts.values import Batch, Indices
 from headrace.errors import CorruptFile, SchemaMismatch, Where
 from headrace.formats.avro.types import (
     AvroField,
@@ -264,34 +262,13 @@ class AvroTable(BlockTable):
         for key in field.keys:
             values = [None if value is None else value[key] for value in values]
         feature = self.schema[name]
-        stored = stored_times(field.type)
-        if stored is not None and feature.numpy_dtype.kind in "mM":
-            column = column_of(_fill_times(values, feature, stored), Feature(stored, feature.shape))
-            return _with_unit(column, feature.numpy_dtype)
         change = plain(field.type, feature)
-        return column_of(values if change is None else [change(value) for value in values], feature)
+        values = values if change is None else [change(value) for value in values]
+        return column_of(values, feature, stored_times(field.type, feature))
 
     def where(self, index: int) -> Where:
         """Path, number of the record in its file, and block offset."""
         return self.index.where(index)
-
-
-def _fill_times(values: list[Any], feature: Feature, stored: npt.DTypeLike) -> list[Any]:
-    """Times as stored, with the default in place of missing ones."""
-    if feature.default is None:
-        return values
-    default = np.asarray(feature.default).astype(stored).astype(np.int64)
-    if feature.shape and default.ndim == 0:
-        default = np.full(tuple(length or 0 for length in feature.shape), default)
-    fill = default.tolist()
-    return [fill if value is None else value for value in values]
-
-
-def _with_unit(column: Any, dtype: np.dtype[Any]) -> Any:
-    """The times in another unit."""
-    if isinstance(column, Ragged):
-        return Ragged(_with_unit(column.values, dtype), column.offsets)
-    return column.astype(dtype, copy=False)
 
 
 def _avro_long(number: int) -> bytes:

@@ -189,12 +189,19 @@ def _feature(kind: Any, where: Where) -> Feature:
     )
 
 
-def stored_times(kind: Any) -> np.dtype[Any] | None:
-    """The dtype of the timestamps or durations that a type stores as integers; ``None`` if it stores neither."""
+def stored_times(kind: Any, feature: Feature) -> np.dtype[Any] | None:
+    """The dtype of the timestamps or durations that a type stores as integers; ``None`` if it stores neither, or the feature holds neither.
+
+    Times of day are those of the first day, 1970-01-01, where points in time are wanted, as in Parquet.
+    """
     while isinstance(kind, dict) and kind.get("type") == "array":
         kind = kind["items"]
     logical = kind.get("logicalType") if isinstance(kind, dict) else None
-    return np.dtype(LOGICAL[logical]) if isinstance(logical, str) and logical in TIMES else None
+    wanted = feature.numpy_dtype.kind
+    if logical not in TIMES or wanted not in "mM":
+        return None
+    stored = np.dtype(LOGICAL[logical])
+    return np.dtype(stored.str.replace("m8", "M8")) if wanted == "M" else stored
 
 
 def without_times(kind: Any) -> Any:

@@ -135,7 +135,10 @@ class WebDatasetTable(InferredTable):
                 raise bad.at(self.where(int(indices[bad.row])).at(feature=name)) from bad
         place = self._place(name)
         members = self._members(name, indices)
-        return column_from(members, self._endings[name], feature, lambda row: place(int(indices[row])))
+        is_given = self.given is not None
+        return column_from(
+            members, self._endings[name], feature, lambda row: place(int(indices[row])), is_given=is_given
+        )
 
     def where(self, index: int) -> Where:
         """Path, number of the example in its archive, and offset of its first member's content."""

@@ -17,7 +17,7 @@ from headrace.contracts.feature import Feature
 from headrace.contracts.values import Indices, Ragged
 from headrace.errors import CorruptFile, CorruptRecord, DataError, SchemaMismatch, UnsupportedData, Where
 from headrace.formats.npy.header import NpyHeader, check_text, read_header
-from headrace.formats.table.values import BadValue, column_of
+from headrace.formats.table.values import BadValue, column_of, convert_to_fit, fill_of, missing
 from headrace.io.local.mapped import MappedFile, guard_reads
 from headrace.io.progress import Progress
 
@@ -248,33 +248,46 @@ def _header(member: bytes, where: Where) -> NpyHeader:
         raise CorruptRecord(where, expected=error.expected, found=error.found, hint=error.hint) from error
 
 
-def _other(header: NpyHeader, feature: Feature, where: Where) -> SchemaMismatch:
+def _other(header: NpyHeader, feature: Feature, where: Where, array: npt.NDArray[Any] | None = None) -> SchemaMismatch:
+    """The error for an array of another type, or for the first of its values that another dtype would change."""
     found = f"an array of {header.dtype} with shape {header.shape}"
+    for value in () if array is None else array.reshape(-1):
+        if convert_to_fit(np.asarray(value), feature.numpy_dtype) is None:
+            found += f", which holds {value!s:.40}"
+            break
     hint = "Say what all of them are: schema={...}."
     return SchemaMismatch(where, expected=f"{feature.dtype} with shape {feature.shape}", found=found, hint=hint)
 
 
-def column_from(members: Sequence[bytes | None], ending: str, feature: Feature, place: Place) -> Any:
+def column_from(
+    members: Sequence[bytes | None], ending: str, feature: Feature, place: Place, *, is_given: bool = True
+) -> Any:
     """The batch column of these members.
+
+    Args:
+        members: The bytes of each; ``None`` where an example has none.
+        ending: The end of their names.
+        feature: What they should become.
+        place: Gives the location of each.
+        is_given: Whether a schema asks for that. Else the first examples have shown it, and no float is rounded to it.
 
     Raises:
         CorruptRecord, SchemaMismatch: A member is damaged, missing without a default, or of another type.
     """
-    values = [
-        None if member is None else _value(member, ending, feature, place, row) for row, member in enumerate(members)
-    ]
-    if _kind(ending) == "npy" and all(value is not None for value in values):
-        return _arrays(values, feature)
     try:
+        if _kind(ending) == "npy":
+            return _arrays(members, feature, place, is_given=is_given)
+        values = [
+            None if member is None else _value(member, ending, feature, place, row)
+            for row, member in enumerate(members)
+        ]
         return column_of(values, feature)
     except BadValue as bad:
-        raise SchemaMismatch(place(bad.row), expected=bad.expected, found=bad.found, hint=bad.hint) from bad
+        raise bad.at(place(bad.row)) from bad
 
 
 def _value(member: bytes, ending: str, feature: Feature, place: Place, row: int) -> Any:
     kind = _kind(ending)
-    if kind == "npy":
-        return _array(member, feature, place(row))
     if feature.dtype == "bytes":
         return member
     try:
@@ -285,25 +298,43 @@ def _value(member: bytes, ending: str, feature: Feature, place: Place, row: int)
         raise CorruptRecord(place(row), expected=expected, found=repr(member[:40])) from error
 
 
-def _array(member: bytes, feature: Feature, where: Where) -> npt.NDArray[Any]:
+def _array(member: bytes, feature: Feature, where: Where, *, is_given: bool) -> npt.NDArray[Any]:
     header = _header(member, where)
     wanted = feature.numpy_dtype
     fits = len(header.shape) == len(feature.shape) and all(
         axis in (None, length) for axis, length in zip(feature.shape, header.shape, strict=True)
     )
-    if not fits or not np.can_cast(header.dtype, wanted, "same_kind"):
+    if not fits or (not is_given and header.dtype.kind in "fc" and not np.can_cast(header.dtype, wanted)):
         raise _other(header, feature, where)
     order: Literal["F", "C"] = "F" if header.is_fortran else "C"
     array: npt.NDArray[Any] = np.ndarray(
         header.shape, header.dtype, memoryview(member)[header.data_offset :], order=order
     )
     check_text(np.atleast_1d(array), lambda _: where)
-    return array.astype(wanted, copy=False)
+    if feature.is_text and array.dtype.kind == ("U" if feature.dtype == "str" else "S"):
+        return array.astype(object)
+    found = convert_to_fit(array, wanted)
+    if found is None:
+        raise _other(header, feature, where, array)
+    return found
 
 
-def _arrays(values: list[Any], feature: Feature) -> Any:
+def _missing_array(feature: Feature, row: int) -> npt.NDArray[Any]:
+    fill = fill_of(feature)
+    if fill is None:
+        raise missing(row)
+    array = np.array(fill, feature.numpy_dtype)
+    shape = tuple(length or 0 for length in feature.shape)
+    return array.reshape(shape) if array.ndim and not array.size else np.full(array.shape or shape, array)
+
+
+def _arrays(members: Sequence[bytes | None], feature: Feature, place: Place, *, is_given: bool) -> Any:
     """Stacked, ragged along the first axis, or a list if other axes vary."""
-    if feature.is_fixed:
+    values = [
+        _missing_array(feature, row) if member is None else _array(member, feature, place(row), is_given=is_given)
+        for row, member in enumerate(members)
+    ]
+    if feature.is_fixed and values:
         return np.stack(values)
     if None in feature.shape[1:]:
         return [np.array(value) for value in values]
