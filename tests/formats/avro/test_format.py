@@ -443,3 +443,76 @@ def test_times_in_other_units(put):
     }
     with pytest.raises(SchemaMismatch, match=r"expected timedelta64\[D\], found 1970-01-02"):
         hr.open(path, schema={"t": hr.Feature("m8[D]")})[0]
+
+
+def test_decimals_that_are_whole_numbers(put):
+    whole = decimal.Decimal(2**53 + 1)
+    path = put({"x": logical("bytes", "decimal", precision=20, scale=1)}, [{"x": whole}, {"x": decimal.Decimal("0.5")}])
+    source = hr.open(path, schema={"x": hr.Feature("int64")})
+    assert source[0] == {"x": 2**53 + 1}
+    with pytest.raises(SchemaMismatch):
+        source[1]
+
+
+def test_uuids_of_bytes(put):
+    number = uuid.UUID("12345678-1234-5678-1234-567812345678")
+    path = put({"x": {"type": "fixed", "name": "u", "size": 16, "logicalType": "uuid"}}, [{"x": number.bytes}])
+    assert hr.open(path)[0] == {"x": str(number)}
+    assert hr.open(path, schema={"x": hr.Feature("bytes")})[0] == {"x": number.bytes}
+
+
+def avro_file(path, kind, blocks, codec=b"null"):
+    """A file of records with the field ``x``, from the number of records and the bytes of each block."""
+    schema = json.dumps({"type": "record", "name": "r", "fields": [{"name": "x", "type": kind}]}).encode()
+    pack, number = avro._avro_bytes, avro._avro_long
+    head = b"Obj\x01" + number(2) + pack(b"avro.schema") + pack(schema) + pack(b"avro.codec") + pack(codec) + b"\0"
+    path.write_bytes(head + b"S" * 16 + b"".join(number(count) + pack(block) + b"S" * 16 for count, block in blocks))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "expected"),
+    [
+        ({"type": "string", "logicalType": "decimal", "precision": 4}, b"\x0ahello", "hello"),
+        ({"type": "string", "logicalType": "date"}, b"\x0ahello", "hello"),
+        ({"type": "int", "logicalType": "timestamp-millis"}, b"\2", 1),
+        ({"type": "int", "logicalType": ["a"]}, b"\2", 1),
+    ],
+)
+def test_logical_types_of_other_types_are_ignored(tmp_path, kind, content, expected):
+    path = avro_file(tmp_path / "x.avro", kind, [(1, content)])
+    assert hr.open(path)[0] == {"x": expected}
+    assert hr.verify(path).ok
+
+
+@pytest.mark.parametrize("kind", ["long", logical("long", "timestamp-millis")])
+def test_blocks_without_records(tmp_path, kind):
+    path = avro_file(tmp_path / "x.avro", kind, [(0, b""), (2, b"\2\4"), (0, b""), (1, b"\6")])
+    assert hr.open(path).batch([2, 0])["x"].astype(int).tolist() == [3, 1]
+    report = hr.verify(path)
+    assert (report.ok, report.records) == (True, 3)
+
+
+def test_records_that_take_no_bytes(tmp_path):
+    inner = {"type": "record", "name": "i", "fields": [{"name": "n", "type": "null"}]}
+    assert len(hr.open(avro_file(tmp_path / "x.avro", inner, [(3, b"")]), schema={})) == 3
+
+
+@pytest.mark.parametrize("codec", ["foo", "zstandard"])
+def test_codecs_that_fastavro_lacks(tmp_path, monkeypatch, codec):
+    def missing(_):
+        raise ValueError(
+            "zstandard codec is supported but you need to install one of the following libraries: ('zst',)"
+        )
+
+    monkeypatch.setitem(fastavro.read.BLOCK_READERS, "zstandard", missing)
+    path = avro_file(tmp_path / "x.avro", "long", [(1, b"\2")], codec.encode())
+    with pytest.raises(UnsupportedData, match=f"found the codec {codec} - .*x.avro") as raised:
+        len(hr.open(path))
+    assert ("pip install zst" in str(raised.value)) == (codec == "zstandard")
+
+
+def test_records_with_names_that_look_alike(tmp_path):
+    columns = {"a/b/x": np.arange(2), "a_b/y": np.arange(2), "a/b_/z": np.arange(2)}
+    hr.write(tmp_path / "x.avro", columns)
+    assert hr.open(tmp_path / "x.avro")[1] == {"a/b/x": 1, "a/b_/z": 1, "a_b/y": 1}

@@ -10,6 +10,7 @@ import pytest
 
 import headrace as hr
 from headrace.errors import CorruptFile, CorruptRecord, SchemaMismatch, UnsupportedData
+from headrace.formats.webdataset.write import join_tars
 
 
 def npy(array):
@@ -253,3 +254,86 @@ def test_arrays_that_are_missing(put):
 def test_text_that_a_schema_would_change(put, text, dtype):
     with pytest.raises(SchemaMismatch):
         hr.open(put(("000000000.x.txt", text)), schema={"x": hr.Feature(dtype)})[0]
+
+
+def entry(archive, name, kind=tarfile.REGTYPE, content=b"", link=""):
+    member = tarfile.TarInfo(name)
+    member.type, member.size, member.linkname = kind, len(content), link
+    archive.addfile(member, io.BytesIO(content))
+
+
+def test_hard_links(tmp_path):
+    """As tar stores the second name of a file."""
+    path = tmp_path / "x.tar"
+    with tarfile.open(path, "w") as archive:
+        entry(archive, "./0.cls", content=b"1")
+        entry(archive, "./1.cls", content=b"2")
+        entry(archive, "2.cls", tarfile.LNKTYPE, link="1.cls")
+        entry(archive, "./1.cls", content=b"3")
+        entry(archive, "./3.cls", tarfile.LNKTYPE, link="./1.cls")
+        entry(archive, "./4.cls", tarfile.LNKTYPE, link="./2.cls")
+    assert hr.open(path).batch(range(6))["cls"].tolist() == [1, 2, 2, 3, 3, 2]
+    assert hr.verify(path).records == 6
+    with tarfile.open(path, "a") as archive:
+        entry(archive, "5.cls", tarfile.LNKTYPE, link="6.cls")
+        entry(archive, "6.cls", content=b"3")
+    with pytest.raises(CorruptFile, match=r"the file before it that 5.cls is a hard link to, found no 6.cls"):
+        hr.open(path)
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE])
+def test_members_that_are_no_files(tmp_path, kind):
+    path = tmp_path / "x.tar"
+    with tarfile.open(path, "w") as archive:
+        entry(archive, "0.cls", content=b"1")
+        entry(archive, "latest", kind, link="0.cls")
+        entry(archive, ".hidden", kind, link="0.cls")
+    assert len(hr.open(path)) == 1
+    with tarfile.open(path, "a") as archive:
+        entry(archive, "1.cls", kind, link="0.cls")
+    with pytest.raises(UnsupportedData, match=r"regular files, found 1.cls, .*tar --dereference"):
+        hr.open(path)
+    assert not hr.verify(path).ok
+
+
+def test_sparse_members(tmp_path):
+    """With the header that GNU tar gives to a file of a mebibyte that holds one byte."""
+    member = tarfile.TarInfo("0.bin")
+    member.type, member.size = tarfile.GNUTYPE_SPARSE, 512
+    header = bytearray(member.tobuf(tarfile.GNU_FORMAT))
+    header[386:410] = b"%011o\0%011o\0" % (1 << 20, 1)
+    header[483:495] = b"%011o\0" % ((1 << 20) + 1)
+    header[148:156] = b" " * 8
+    header[148:156] = b"%06o\0 " % sum(header)
+    (tmp_path / "x.tar").write_bytes(bytes(header) + bytes(512) + bytes(1024))
+    with pytest.raises(UnsupportedData, match=r"found 0.bin, a sparse one - .*--sparse"):
+        hr.open(tmp_path / "x.tar")
+
+
+def test_archives_without_examples(put):
+    path = put(("train/cat/0001", b"x"), ("train/cat/0002", b"y"))
+    with pytest.raises(UnsupportedData, match="only names without a dot, such as train/cat/0001"):
+        hr.open(path)
+    assert not hr.verify(path).ok
+    assert len(hr.open(put(("README", b"x"), ("0.cls", b"1")))) == 1
+    assert len(hr.open(put(("__meta__.txt", b"x"), (".hidden", b"")))) == 0
+
+
+def test_members_of_one_name_without_their_kinds(put):
+    example = hr.open(put(("0.a.npy", npy(np.array(1))), ("0.a.txt", b"two"), ("0.a.npy.bin", b"three")))[0]
+    assert example == {"__key__": "0", "a.npy": 1, "a.txt": "two", "a.npy.bin": b"three"}
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip"])
+def test_keys_of_later_parts_that_look_like_counters(tmp_path, compression):
+    parts = {"named": ["a", "b"], "counted": ["000000000", "000000001"], "last": ["000000002", "c"]}
+    paths = {name: str(tmp_path / f"{name}.tar") for name in parts}
+    for name, keys in parts.items():
+        rows = {"__key__": np.array(keys, object), "x": np.arange(2)}
+        hr.write(paths[name], rows, compression=compression)
+    for order in (["named", "counted"], ["counted", "counted", "last"]):
+        join_tars([paths[name] for name in order], str(tmp_path / "all.tar"))
+        expected = [key for name in order for key in parts[name]]
+        assert list(hr.open(tmp_path / "all.tar")["__key__"]) == expected
+    join_tars([paths["counted"]] * 2, str(tmp_path / "all.tar"))
+    assert "__key__" not in hr.open(tmp_path / "all.tar").schema  # numbered from 0 to 3

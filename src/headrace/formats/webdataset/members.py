@@ -1,33 +1,30 @@
-"""Members of tar archives: their locations and values."""
+"""Members of tar archives: their locations, and the features that their names give."""
 
 from __future__ import annotations
 
 import io
 import posixpath
 import tarfile
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from headrace import _native
-from headrace.contracts.feature import Feature
-from headrace.contracts.values import Indices, Ragged
-from headrace.errors import CorruptFile, CorruptRecord, DataError, SchemaMismatch, UnsupportedData, Where
-from headrace.formats.npy.header import NpyHeader, check_text, read_header
-from headrace.formats.table.values import BadValue, column_of, convert_to_fit, fill_of, missing
+from headrace.contracts.values import Indices
+from headrace.errors import CorruptFile, DataError, UnsupportedData, Where
 from headrace.io.local.mapped import MappedFile, guard_reads
 from headrace.io.progress import Progress
 
-__all__ = ["COUNTED", "IMAGES", "KEY", "TarIndex", "column_from", "feature_names", "feature_of", "index_of"]
+__all__ = ["COUNTED", "IMAGES", "KEY", "NUMBERS", "TEXTS", "TarIndex", "feature_names", "index_of", "kind_of"]
 
 
 COUNTED = "{:09d}"
 """Format of counter keys, as our writer writes them."""
 BLOCK = 512
 MOST_ENDINGS = 1000
+WHOLE_HINT = "Archive the files themselves: tar --dereference, without --sparse."
 
 
 class TarIndex:
@@ -70,7 +67,8 @@ def index_of(files: Sequence[MappedFile]) -> TarIndex:
 
     Raises:
         CorruptFile: An archive is damaged or truncated.
-        UnsupportedData: A member is not a regular file, or there are too many kinds of members.
+        UnsupportedData: A member is neither a file nor a hard link to one, there are too many kinds of members, or none belongs to an
+            example.
     """
     keys: list[str] = []
     rows: dict[str, list[tuple[int, int, int]]] = {}
@@ -102,25 +100,83 @@ def _place_members(found: list[tuple[int, int, int]], count: int) -> Any:
 
 def _members(file: MappedFile) -> Iterator[tuple[str, str, int, int]]:
     """Key, ending, offset and size of every member that belongs to an example."""
-    where = Where(path=file.path)
     if file.fault is not None:
         raise file.fault
-    end = 0
+    end, links = 0, _HardLinks(file)
+    left_out, has_examples = "", False
     with Progress("indexing", file.size, "bytes") as bar:
         for member in _entries(file):
-            after = member.offset_data + (-(-member.size // BLOCK) * BLOCK if member.isreg() else 0)
-            if member.issparse() or member.size < 0 or after > file.size:
-                expected = f"{member.size} bytes of {member.name}"
-                raise CorruptFile(
-                    where.at(offset=member.offset), expected=expected, found=f"{file.size - member.offset_data}"
-                )
+            after = _end_of(member, file)
             bar.advance(after - end)
             end = after
+            place = links.place(member)
             folder, name = posixpath.split(member.name)
             key, dot, ending = name.partition(".")
-            if member.isreg() and dot and key and not name.startswith("__"):
-                yield posixpath.join(folder, key), ending, member.offset_data, member.size
+            if not key or name.startswith("__") or member.isdir():
+                continue
+            if dot:
+                has_examples = True
+                _check_kind(member, file)
+                yield posixpath.join(folder, key), ending, *place
+            elif not left_out:
+                left_out = member.name
     _check_end(file, end)
+    if left_out and not has_examples:
+        raise UnsupportedData(
+            Where(path=file.path),
+            expected="names of an example, a dot, and what the file holds, as in 000000000.jpg",
+            found=f"only names without a dot, such as {left_out}",
+        )
+
+
+def _end_of(member: tarfile.TarInfo, file: MappedFile) -> int:
+    """Where the next member begins."""
+    where = Where(path=file.path, offset=member.offset)
+    if member.issparse():
+        raise UnsupportedData(
+            where, expected="files with all of their bytes", found=f"{member.name}, a sparse one", hint=WHOLE_HINT
+        )
+    after = member.offset_data + (-(-member.size // BLOCK) * BLOCK if member.isreg() else 0)
+    if member.size < 0 or after > file.size:
+        expected = f"{member.size} bytes of {member.name}"
+        raise CorruptFile(where, expected=expected, found=f"{file.size - member.offset_data}")
+    return after
+
+
+def _check_kind(member: tarfile.TarInfo, file: MappedFile) -> None:
+    if not member.isreg() and not member.islnk():
+        kind = "a symbolic link" if member.issym() else "neither a file nor a hard link to one"
+        where = Where(path=file.path, offset=member.offset)
+        raise UnsupportedData(where, expected="regular files", found=f"{member.name}, {kind}", hint=WHOLE_HINT)
+
+
+class _HardLinks:
+    """The files that hard links stand for: tar stores the second name of a file as a link to the first."""
+
+    def __init__(self, file: MappedFile) -> None:
+        self._file = file
+        self._places: dict[str, tuple[int, int]] | None = None
+        """Offset and size of each file so far; ``None`` before the first link, and most archives have none."""
+
+    def place(self, member: tarfile.TarInfo) -> tuple[int, int]:
+        """Offset and size of what a member holds. Members are given in their order."""
+        if member.islnk():
+            if self._places is None:
+                self._places = self._find_before(member.offset)
+            found = self._places.get(posixpath.normpath(member.linkname))
+            if found is None:
+                where = Where(path=self._file.path, offset=member.offset)
+                expected = f"the file before it that {member.name} is a hard link to"
+                raise CorruptFile(where, expected=expected, found=f"no {member.linkname}")
+        else:
+            found = member.offset_data, member.size
+        if self._places is not None:
+            self._places[posixpath.normpath(member.name)] = found
+        return found
+
+    def _find_before(self, offset: int) -> dict[str, tuple[int, int]]:
+        before = takewhile(lambda member: member.offset < offset, _entries(self._file))
+        return {posixpath.normpath(member.name): (member.offset_data, member.size) for member in before}
 
 
 def _entries(file: MappedFile) -> Iterator[tarfile.TarInfo]:
@@ -183,25 +239,14 @@ IMAGES = {"jpg": "jpeg", "jpeg": "jpeg", "png": "png", "gif": "gif", "bmp": "bmp
 TEXTS = ("txt", "text", "json")
 NUMBERS = ("cls", "cls2", "index")
 KINDS = (*IMAGES, *TEXTS, *NUMBERS, "npy", "bin")
-Place = Callable[[int], Where]
-
-
-@dataclass(frozen=True, slots=True)
-class _Member:
-    """A member, as the input of the array header parser."""
-
-    path: str
-    buffer: memoryview
-
-    @property
-    def size(self) -> int:
-        return len(self.buffer)
 
 
 def feature_names(endings: Sequence[str]) -> dict[str, str]:
     """Feature names for these endings: without the kind, if the rest is unique and not empty."""
     short = [_short(ending) for ending in endings]
-    return {name if short.count(name) == 1 else ending: ending for name, ending in zip(short, endings, strict=True)}
+    names = [name if short.count(name) == 1 else ending for name, ending in zip(short, endings, strict=True)]
+    # a.npy.bin without its kind is a.npy, which may be another one in full.
+    return dict(zip(names if len(set(names)) == len(names) else endings, endings, strict=True))
 
 
 def _short(ending: str) -> str:
@@ -209,133 +254,6 @@ def _short(ending: str) -> str:
     return name if name and kind.lower() in KINDS else ending
 
 
-def _kind(ending: str) -> str:
+def kind_of(ending: str) -> str:
+    """What members hold, by the last suffix of their names."""
     return ending.rpartition(".")[2].lower()
-
-
-def feature_of(ending: str, members: Sequence[bytes], place: Place) -> Feature:
-    """The feature type for members with this ending."""
-    kind = _kind(ending)
-    if kind in TEXTS:
-        return Feature("str")
-    if kind in NUMBERS:
-        return Feature("int64")
-    if kind != "npy":
-        return Feature("bytes", encoding=IMAGES.get(kind))  # type: ignore[arg-type]
-    headers = [_header(member, place(row)) for row, member in enumerate(members)]
-    if not headers:
-        return Feature("float32", (None,))
-    first = headers[0]
-    if first.dtype.names is not None:
-        raise SchemaMismatch(
-            place(0),
-            expected="plain arrays",
-            found=f"the structured {first.dtype}",
-            hint="Save each field as a separate member.",
-        )
-    for row, header in enumerate(headers):
-        if header.dtype != first.dtype or len(header.shape) != len(first.shape):
-            raise _other(header, Feature(first.dtype, first.shape), place(row))
-    axes = zip(*(header.shape for header in headers), strict=True)
-    return Feature(first.dtype, tuple(axis[0] if len(set(axis)) == 1 else None for axis in axes))
-
-
-def _header(member: bytes, where: Where) -> NpyHeader:
-    file: Any = _Member(where.path or "", memoryview(member))
-    try:
-        return read_header(file)
-    except DataError as error:
-        raise CorruptRecord(where, expected=error.expected, found=error.found, hint=error.hint) from error
-
-
-def _other(header: NpyHeader, feature: Feature, where: Where, array: npt.NDArray[Any] | None = None) -> SchemaMismatch:
-    """The error for an array of another type, or for the first of its values that another dtype would change."""
-    found = f"an array of {header.dtype} with shape {header.shape}"
-    for value in () if array is None else array.reshape(-1):
-        if convert_to_fit(np.asarray(value), feature.numpy_dtype) is None:
-            found += f", which holds {value!s:.40}"
-            break
-    hint = "Say what all of them are: schema={...}."
-    return SchemaMismatch(where, expected=f"{feature.dtype} with shape {feature.shape}", found=found, hint=hint)
-
-
-def column_from(
-    members: Sequence[bytes | None], ending: str, feature: Feature, place: Place, *, is_given: bool = True
-) -> Any:
-    """The batch column of these members.
-
-    Args:
-        members: The bytes of each; ``None`` where an example has none.
-        ending: The end of their names.
-        feature: What they should become.
-        place: Gives the location of each.
-        is_given: Whether a schema asks for that. Else the first examples have shown it, and no float is rounded to it.
-
-    Raises:
-        CorruptRecord, SchemaMismatch: A member is damaged, missing without a default, or of another type.
-    """
-    try:
-        if _kind(ending) == "npy":
-            return _arrays(members, feature, place, is_given=is_given)
-        values = [
-            None if member is None else _value(member, ending, feature, place, row)
-            for row, member in enumerate(members)
-        ]
-        return column_of(values, feature)
-    except BadValue as bad:
-        raise bad.at(place(bad.row)) from bad
-
-
-def _value(member: bytes, ending: str, feature: Feature, place: Place, row: int) -> Any:
-    kind = _kind(ending)
-    if feature.dtype == "bytes":
-        return member
-    try:
-        text = member.decode()
-        return int(text) if kind in NUMBERS and not feature.is_text else text
-    except ValueError as error:
-        expected = "an integer" if kind in NUMBERS else "UTF-8 text"
-        raise CorruptRecord(place(row), expected=expected, found=repr(member[:40])) from error
-
-
-def _array(member: bytes, feature: Feature, where: Where, *, is_given: bool) -> npt.NDArray[Any]:
-    header = _header(member, where)
-    wanted = feature.numpy_dtype
-    fits = len(header.shape) == len(feature.shape) and all(
-        axis in (None, length) for axis, length in zip(feature.shape, header.shape, strict=True)
-    )
-    if not fits or (not is_given and header.dtype.kind in "fc" and not np.can_cast(header.dtype, wanted)):
-        raise _other(header, feature, where)
-    order: Literal["F", "C"] = "F" if header.is_fortran else "C"
-    array: npt.NDArray[Any] = np.ndarray(
-        header.shape, header.dtype, memoryview(member)[header.data_offset :], order=order
-    )
-    check_text(np.atleast_1d(array), lambda _: where)
-    if feature.is_text and array.dtype.kind == ("U" if feature.dtype == "str" else "S"):
-        return array.astype(object)
-    found = convert_to_fit(array, wanted)
-    if found is None:
-        raise _other(header, feature, where, array)
-    return found
-
-
-def _missing_array(feature: Feature, row: int) -> npt.NDArray[Any]:
-    fill = fill_of(feature)
-    if fill is None:
-        raise missing(row)
-    array = np.array(fill, feature.numpy_dtype)
-    shape = tuple(length or 0 for length in feature.shape)
-    return array.reshape(shape) if array.ndim and not array.size else np.full(array.shape or shape, array)
-
-
-def _arrays(members: Sequence[bytes | None], feature: Feature, place: Place, *, is_given: bool) -> Any:
-    """Stacked, ragged along the first axis, or a list if other axes vary."""
-    values = [
-        _missing_array(feature, row) if member is None else _array(member, feature, place(row), is_given=is_given)
-        for row, member in enumerate(members)
-    ]
-    if feature.is_fixed and values:
-        return np.stack(values)
-    if None in feature.shape[1:]:
-        return [np.array(value) for value in values]
-    return Ragged.from_list(values) if values else column_of([], feature)
