@@ -5,7 +5,7 @@ from collections import deque
 import numpy as np
 import pytest
 
-from headrace._numbers import align, is_exact, to_array
+from headrace._numbers import align, is_exact, join_rows, to_array
 from headrace.contracts.values import Ragged
 from headrace.errors import SchemaMismatch
 
@@ -75,3 +75,8 @@ def test_ragged_rows_keep_integers():
     assert Ragged.from_list([[1], [0.5]]).to_list() == [[1.0], [0.5]]
     with pytest.raises(SchemaMismatch, match=str(ODD)):
         Ragged.from_list([[0.5], [ODD]])
+
+
+def test_numbers_that_are_not_real_in_a_dtype_of_real_ones():
+    with pytest.raises(SchemaMismatch, match="float32"):
+        join_rows([np.array([1 + 2j])], np.float32)

@@ -23,6 +23,7 @@ __all__ = [
     "fill_masked",
     "find_present",
     "is_exact",
+    "is_kept",
     "is_safe",
     "is_unchanged",
     "join_rows",
@@ -30,11 +31,9 @@ __all__ = [
     "place_values",
     "take_present",
     "to_array",
-    "widen_floats",
 ]
 
 HALF = 2  # the bytes of a float16, which holds no large numbers
-FLOATS = (np.float16, np.float32, np.float64)
 MOST_EXACT = 1 << 53  # every integer up to here is a float64
 SAFE = frozenset({np.ndarray, bool, int, float})
 """What becomes an array unchanged, unlike lists."""
@@ -193,15 +192,10 @@ def _convert(row: Any, dtype: np.dtype[Any], at: int) -> npt.NDArray[Any]:
         return array
     if not array.size or array.dtype.kind not in ("SU" if dtype.kind in "SU" else "biufc"):
         return np.asarray(row, dtype)  # NumPy converts it, or refuses it
+    is_real = array.dtype.kind == "c" and dtype.kind != "c"
     with np.errstate(all="ignore"):
-        found = array.astype(dtype)
-        if dtype.kind in "SU":
-            kept = found.astype(array.dtype) == array
-        elif dtype.kind in "fc":
-            is_integer = array.dtype.kind in "iu"
-            kept = is_exact(array, np.finfo(dtype).dtype) if is_integer else np.isfinite(found) | ~np.isfinite(array)
-        else:  # A number may wrap twice, and come back the same.
-            kept = (found.astype(array.dtype) == array) & ((found < 0) == (array < 0))
+        found = (array.real if is_real else array).astype(dtype)
+    kept = is_kept(array, found)
     if kept.all():
         return found
     expected, lost = f"values that {dtype} holds", array[~kept].flat[0]
@@ -257,6 +251,26 @@ def is_exact(integers: npt.NDArray[Any], dtype: npt.DTypeLike = np.float64) -> n
         floats = integers.astype(dtype).astype(np.float64)
     is_within = (floats >= float(limits.min)) & (floats < float(limits.max) + 1)  # 2**64 - 1 is 2**64 as a float
     found: npt.NDArray[np.bool_] = is_within & (np.where(is_within, floats, 0).astype(integers.dtype) == integers)
+    return found
+
+
+def is_kept(before: npt.NDArray[Any], after: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Which values are still the same in another dtype, apart from rounding of floats."""
+    kind, other = before.dtype.kind, after.dtype.kind
+    found: npt.NDArray[np.bool_]
+    if kind == "b":
+        return np.ones(before.shape, np.bool_)
+    if kind + other in ("ff", "fc", "cc"):
+        found = np.isfinite(after) | ~np.isfinite(before)
+        return found
+    if kind in "iu" and other in "fc":
+        return is_exact(before, np.finfo(after.dtype).dtype)
+    with np.errstate(all="ignore"):
+        found = after.astype(before.dtype) == before
+    if kind in "mM":
+        found |= np.isnat(before) & np.isnat(after)
+    elif kind in "iu":  # One beyond the other type may come back the same after wrapping twice.
+        found &= (after < 0) == (before < 0)
     return found
 
 
@@ -358,21 +372,6 @@ def place_values(
     flat = np.full((shape[0] * shape[1], *array.shape[1:]), fill, dtype)
     flat[to] = array[take]
     return flat.reshape(*shape, *array.shape[1:])
-
-
-def widen_floats(values: Any, other: Any) -> Any:
-    """Values as float64 where a number that they are compared with would become another one in a smaller float.
-
-    Beside integers that float64 may round they are Python's floats. Fractions are rounded: 0.1 is the 0.1 of the feature.
-    """
-    if getattr(values, "dtype", None) not in FLOATS or not isinstance(other, (int, float)):
-        return values
-    if isinstance(other, int) and abs(other) > MOST_EXACT:
-        return values.astype(object)
-    with np.errstate(all="ignore"):
-        rounded = float(values.dtype.type(other))
-    is_other = isinstance(other, int) or rounded == 0 or np.isinf(rounded)
-    return values.astype(np.float64) if is_other and rounded != other else values
 
 
 def order_times(left: Any, right: Any) -> npt.NDArray[np.float64]:

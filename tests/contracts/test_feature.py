@@ -251,3 +251,19 @@ def test_bare_nan_of_earlier_versions_is_read():
 def test_an_unknown_dtype_gets_a_hint(given, hint):
     with pytest.raises(TypeError, match=f"data type '{given}' not understood.*{hint}"):
         Feature(given)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "default"),
+    [
+        ("U3", "abcdef"),
+        ("S3", b"abcdef"),
+        ("U3", 123456),
+        ("M8[ns]", np.datetime64("9999-01-01")),
+        ("M8[s]", np.datetime64("2020-01-01T00:00:00.123")),
+    ],
+)
+def test_defaults_that_the_dtype_does_not_hold(dtype, default):
+    with pytest.raises(TypeError, match="does not fit dtype"):
+        Feature(dtype, default=default)
+    assert Feature("U6", default="abcdef").default == "abcdef"

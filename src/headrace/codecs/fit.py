@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from headrace._numbers import is_kept
 from headrace.codecs.values import Shape, add_axes, strings_of
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import join_present
@@ -20,7 +21,7 @@ from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged, without_objects
 from headrace.errors import SchemaMismatch, Where
 
-__all__ = ["fit_column", "is_kept"]
+__all__ = ["fit_column"]
 
 NAMES_HINT = "Labels with names are stored as numbers: give names.index(label)."
 HINT = "By default types come from the first examples. Give a schema in which all values fit."
@@ -151,26 +152,6 @@ def _parse_times(column: Any, feature: Feature, name: str, row_of: RowOf) -> npt
         if point.dtype.kind != "M" or not is_kept(point.reshape(1), found.reshape(-1)[at : at + 1]).all():
             raise _other_values(feature, name, row_of(at), f"{text!r:.40}")
     return found
-
-
-def is_kept(before: npt.NDArray[Any], after: npt.NDArray[Any]) -> Any:
-    """Which values are still the same, apart from rounding of floats: ``bool (n,)``."""
-    kind = before.dtype.kind
-    if kind == "b":
-        return np.ones(len(before), np.bool_)
-    if kind in "fc":
-        return np.isfinite(after) | ~np.isfinite(before)
-    if kind in "mM":
-        return (after.astype(before.dtype) == before) | (np.isnat(before) & np.isnat(after))
-    if kind in "US":
-        return after.astype(before.dtype) == before
-    if after.dtype.kind in "fc":
-        # As a float, 2**64 - 1 is 2**64, which integers of 64 bits do not hold.
-        after, limits = after.real, np.iinfo(before.dtype)
-        is_within = (after >= float(limits.min)) & (after < float(limits.max) + 1)
-        return is_within & (np.where(is_within, after, 0).astype(before.dtype) == before)
-    # A number beyond the other type may come back the same after wrapping twice.
-    return (after.astype(before.dtype) == before) & ((after < 0) == (before < 0))
 
 
 def _other_values(feature: Feature, name: str, row: int | None, found: str) -> SchemaMismatch:

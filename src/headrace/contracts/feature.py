@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from headrace._numbers import is_kept
 from headrace.contracts.feature_keys import RaggedKeys, SparseKeys, keys_from_json
 from headrace.errors import did_you_mean
 
@@ -296,7 +297,9 @@ def _holds(dtype: str, values: npt.NDArray[Any]) -> bool:
     if wanted.kind in "fc" and values.dtype.kind in f"iuf{wanted.kind}":
         with np.errstate(over="ignore"):
             return bool((np.isfinite(values.astype(wanted)) | ~np.isfinite(values)).all())
-    return np.can_cast(values.dtype, wanted, "same_kind")
+    if wanted.kind in "mMUS" and wanted.kind == values.dtype.kind:
+        return bool(is_kept(values, values.astype(wanted)).all())
+    return wanted.kind not in "US" and np.can_cast(values.dtype, wanted, "same_kind")
 
 
 def _holds_text(dtype: str, values: npt.NDArray[Any]) -> bool:

@@ -492,3 +492,29 @@ def test_missing_bytes_make_no_records_of_the_footer_and_cost_only_the_chunks_th
     assert not set(found) - set(payloads)
     assert len(found) >= 1800  # else those after the damage would be missing, too
     assert salvage(path, tmp_path / "saved.array_record").records == len(found)
+
+
+@pytest.mark.parametrize("compression", ["none", "zstd"])
+@pytest.mark.parametrize("group_size", [1, 8])
+@pytest.mark.parametrize("missing", [BLOCK, 3 * BLOCK])
+def test_missing_blocks_make_no_records_of_the_end_of_a_file(path, tmp_path, compression, group_size, missing):
+    """The postscript names a footer that would begin after it."""
+    rng = np.random.default_rng(0)
+    payloads = [rng.bytes(10_000) for _ in range(60)]
+    data = Path(
+        write(tmp_path / "x.array_record", payloads, compression=compression, group_size=group_size)
+    ).read_bytes()
+    path.write_bytes(data[:200_000] + data[200_000 + missing :])
+    found = [bytes(view) for view in ArrayRecordRecords([str(path)], on_corrupt="skip")]
+    assert not set(found) - set(payloads)
+    assert found[-1] == payloads[-1]
+    assert salvage(path, tmp_path / "saved.array_record").records == len(found)
+
+
+def test_a_missing_block_of_a_file_of_few_chunks(path, tmp_path):
+    payloads = [bytes([number]) * 30_000 for number in range(8)]
+    data = Path(write(tmp_path / "x.array_record", payloads, compression="none", group_size=4)).read_bytes()
+    for at in range(0, len(data) - BLOCK, 1000):
+        path.write_bytes(data[:at] + data[at + BLOCK :])
+        found = [bytes(view) for view in ArrayRecordRecords([str(path)], on_corrupt="skip")]
+        assert not set(found) - set(payloads)

@@ -405,3 +405,114 @@ def test_rows_beside_one_with_a_null(tmp_path):
     assert [next(found)["n"] for _ in range(5)] == [0, 1, 2, 3, 4]
     with pytest.raises(SchemaMismatch, match="record 5"):
         next(found)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "dtype"),
+    [
+        (logical("long", "timestamp-micros"), 253402300799000000, "M8[ns]"),
+        (logical("long", "timestamp-millis"), 1500000000123, "M8[s]"),
+        (logical("long", "timestamp-millis"), 1500000000123, "M8[D]"),
+        (logical("int", "date"), 2932896, "M8[ns]"),
+        (logical("int", "time-millis"), 1500, "m8[s]"),
+        ("string", "abcdef", "U3"),
+        ("bytes", b"abcdef", "S3"),
+    ],
+)
+def test_what_another_type_does_not_hold(put, kind, value, dtype):
+    plain = kind["type"] if isinstance(kind, dict) else kind
+    path = put({"x": kind, "l": {"type": "array", "items": kind}}, [])
+    good = value[:3] if plain in ("string", "bytes") else 0
+    rows = [{"x": good, "l": []}, {"x": good, "l": [good, value]}, {"x": value, "l": []}]
+    put({"x": kind, "l": {"type": "array", "items": kind}}, rows)
+    for name, shape, row in (("x", (), 2), ("l", (None,), 1)):
+        schema = {name: hr.Feature(dtype, shape)}
+        with pytest.raises(SchemaMismatch) as raised:
+            hr.open(path, schema=schema).batch([0, 1, 2])
+        assert (raised.value.where.record, raised.value.where.feature) == (row, name)
+        assert not hr.verify(path, schema=schema).ok
+
+
+def test_times_in_other_units(put):
+    fields = {"t": logical("long", "timestamp-millis"), "c": logical("int", "time-millis")}
+    path = put(fields, [{"t": 86400000, "c": 5}])
+    schema = {"t": hr.Feature("M8[D]"), "c": hr.Feature("M8[us]")}  # times of day are those of the first day
+    assert hr.open(path, schema=schema)[0] == {
+        "t": np.datetime64("1970-01-02"),
+        "c": np.datetime64("1970-01-01T00:00:00.005"),
+    }
+    with pytest.raises(SchemaMismatch, match=r"expected timedelta64\[D\], found 1970-01-02"):
+        hr.open(path, schema={"t": hr.Feature("m8[D]")})[0]
+
+
+def test_decimals_that_are_whole_numbers(put):
+    whole = decimal.Decimal(2**53 + 1)
+    path = put({"x": logical("bytes", "decimal", precision=20, scale=1)}, [{"x": whole}, {"x": decimal.Decimal("0.5")}])
+    source = hr.open(path, schema={"x": hr.Feature("int64")})
+    assert source[0] == {"x": 2**53 + 1}
+    with pytest.raises(SchemaMismatch):
+        source[1]
+
+
+def test_uuids_of_bytes(put):
+    number = uuid.UUID("12345678-1234-5678-1234-567812345678")
+    path = put({"x": {"type": "fixed", "name": "u", "size": 16, "logicalType": "uuid"}}, [{"x": number.bytes}])
+    assert hr.open(path)[0] == {"x": str(number)}
+    assert hr.open(path, schema={"x": hr.Feature("bytes")})[0] == {"x": number.bytes}
+
+
+def avro_file(path, kind, blocks, codec=b"null"):
+    """A file of records with the field ``x``, from the number of records and the bytes of each block."""
+    schema = json.dumps({"type": "record", "name": "r", "fields": [{"name": "x", "type": kind}]}).encode()
+    pack, number = avro._avro_bytes, avro._avro_long
+    head = b"Obj\x01" + number(2) + pack(b"avro.schema") + pack(schema) + pack(b"avro.codec") + pack(codec) + b"\0"
+    path.write_bytes(head + b"S" * 16 + b"".join(number(count) + pack(block) + b"S" * 16 for count, block in blocks))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "expected"),
+    [
+        ({"type": "string", "logicalType": "decimal", "precision": 4}, b"\x0ahello", "hello"),
+        ({"type": "string", "logicalType": "date"}, b"\x0ahello", "hello"),
+        ({"type": "int", "logicalType": "timestamp-millis"}, b"\2", 1),
+        ({"type": "int", "logicalType": ["a"]}, b"\2", 1),
+    ],
+)
+def test_logical_types_of_other_types_are_ignored(tmp_path, kind, content, expected):
+    path = avro_file(tmp_path / "x.avro", kind, [(1, content)])
+    assert hr.open(path)[0] == {"x": expected}
+    assert hr.verify(path).ok
+
+
+@pytest.mark.parametrize("kind", ["long", logical("long", "timestamp-millis")])
+def test_blocks_without_records(tmp_path, kind):
+    path = avro_file(tmp_path / "x.avro", kind, [(0, b""), (2, b"\2\4"), (0, b""), (1, b"\6")])
+    assert hr.open(path).batch([2, 0])["x"].astype(int).tolist() == [3, 1]
+    report = hr.verify(path)
+    assert (report.ok, report.records) == (True, 3)
+
+
+def test_records_that_take_no_bytes(tmp_path):
+    inner = {"type": "record", "name": "i", "fields": [{"name": "n", "type": "null"}]}
+    assert len(hr.open(avro_file(tmp_path / "x.avro", inner, [(3, b"")]), schema={})) == 3
+
+
+@pytest.mark.parametrize("codec", ["foo", "zstandard"])
+def test_codecs_that_fastavro_lacks(tmp_path, monkeypatch, codec):
+    def missing(_):
+        raise ValueError(
+            "zstandard codec is supported but you need to install one of the following libraries: ('zst',)"
+        )
+
+    monkeypatch.setitem(fastavro.read.BLOCK_READERS, "zstandard", missing)
+    path = avro_file(tmp_path / "x.avro", "long", [(1, b"\2")], codec.encode())
+    with pytest.raises(UnsupportedData, match=f"found the codec {codec} - .*x.avro") as raised:
+        len(hr.open(path))
+    assert ("pip install zst" in str(raised.value)) == (codec == "zstandard")
+
+
+def test_records_with_names_that_look_alike(tmp_path):
+    columns = {"a/b/x": np.arange(2), "a_b/y": np.arange(2), "a/b_/z": np.arange(2)}
+    hr.write(tmp_path / "x.avro", columns)
+    assert hr.open(tmp_path / "x.avro")[1] == {"a/b/x": 1, "a/b_/z": 1, "a_b/y": 1}

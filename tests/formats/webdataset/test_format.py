@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import tarfile
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 import headrace as hr
 from headrace.errors import CorruptFile, CorruptRecord, SchemaMismatch, UnsupportedData
+from headrace.formats.webdataset.write import join_tars
 
 
 def npy(array):
@@ -175,3 +177,163 @@ def test_members_with_the_name_of_keys_are_refused(put):
     assert hr.open(path, schema={"cls": hr.Feature("int64")})[0] == {"cls": 1}
     with pytest.raises(SchemaMismatch, match=r"expected int64, found 'a' - at .*x.tar, record 0.* feature '__key__'"):
         list(hr.open(path, schema={"__key__": hr.Feature("int64")}))
+
+
+OTHERS = [
+    (np.array([1, 2], "u1"), np.array([300, 70000], "u4")),
+    (np.array("dog"), np.array("elephant")),
+    (np.float16(1), np.float64(1e6)),
+    (np.float32(1), np.float64(0.1)),
+    (np.array("2020-01-01", "M8[D]"), np.array("2020-01-01T23:59", "M8[m]")),
+    (np.int64(1), np.uint64(2**64 - 1)),
+]
+
+
+@pytest.mark.parametrize(("first", "last"), OTHERS)
+def test_arrays_after_those_that_show_the_types(put, first, last):
+    path = put(*((f"{at:09d}.x.npy", npy(first)) for at in range(64)), (f"{64:09d}.x.npy", npy(last)))
+    source = hr.open(path)
+    for read in (
+        lambda: source[64],
+        lambda: list(hr.Loader(source, 65)),
+        lambda: hr.convert(path, path.parent / "x.npz"),
+    ):
+        with pytest.raises(SchemaMismatch, match="found an array of") as raised:
+            read()
+        assert raised.value.where.record == 64
+    assert [fault.where.record for fault in hr.verify(path).faults] == [64]
+
+
+def test_later_arrays_that_fit(put):
+    first, last = {"n": np.int64(1), "w": np.array("dog")}, {"n": np.array(-3, ">i2"), "w": np.array("ox")}
+    rows = [first] * 64 + [last]
+    path = put(*((f"{at:09d}.{name}.npy", npy(row[name])) for at, row in enumerate(rows) for name in row))
+    assert hr.open(path)[64] == {"n": -3, "w": "ox"}
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype"),
+    [
+        (np.array(300), "int8"),
+        (np.array(2**63 + 1, "u8"), "int64"),
+        (np.array(1e300), "float32"),
+        (np.array(2**53 + 1), "float64"),
+        (np.array("abcdef"), "U3"),
+        (np.array("2020-01-01T10", "M8[s]"), "M8[D]"),
+        (np.array(3), "str"),
+    ],
+)
+def test_arrays_that_a_schema_would_change(put, value, dtype):
+    path, schema = put(("000000000.x.npy", npy(value))), {"x": hr.Feature(dtype)}
+    with pytest.raises(SchemaMismatch, match=f"found an array of .*which holds {re.escape(str(value))}"):
+        hr.open(path, schema=schema)[0]
+    assert not hr.verify(path, schema=schema).ok
+
+
+def test_a_schema_rounds_floats(put):
+    path = put(("000000000.x.npy", npy(np.array(0.1))))
+    assert hr.open(path, schema={"x": hr.Feature("float32")})[0] == {"x": np.float32(0.1)}
+    assert hr.open(path, schema={"x": hr.Feature("float64")})[0] == {"x": 0.1}
+
+
+def test_arrays_that_are_missing(put):
+    times = npy(np.array("2020-01-01", "M8[D]"))
+    path = put(("0.t.npy", times), ("0.n.npy", npy(np.arange(2))), ("0.i.cls", b"1"), ("1.i.cls", b"4"))
+    schema = {"t": hr.Feature("M8[D]"), "n": hr.Feature("int64", (2,), default=7)}
+    batch = hr.open(path, schema=schema).batch([0, 1])
+    assert batch["t"].tolist() == [np.datetime64("2020-01-01").item(), None]
+    assert batch["n"].tolist() == [[0, 1], [7, 7]]
+    schema = {"n": hr.Feature("int64", (None,))}
+    assert hr.open(path, schema=schema).batch([1, 0])["n"].to_list() == [[], [0, 1]]
+    with pytest.raises(SchemaMismatch, match="a default") as raised:
+        hr.open(path, schema={"n": hr.Feature("int64", (2,))}).batch([0, 1])
+    assert raised.value.where.record == 1
+
+
+@pytest.mark.parametrize(("text", "dtype"), [(b"abcdef", "U3"), (b"2020-01-01T10:00", "M8[D]")])
+def test_text_that_a_schema_would_change(put, text, dtype):
+    with pytest.raises(SchemaMismatch):
+        hr.open(put(("000000000.x.txt", text)), schema={"x": hr.Feature(dtype)})[0]
+
+
+def entry(archive, name, kind=tarfile.REGTYPE, content=b"", link=""):
+    member = tarfile.TarInfo(name)
+    member.type, member.size, member.linkname = kind, len(content), link
+    archive.addfile(member, io.BytesIO(content))
+
+
+def test_hard_links(tmp_path):
+    """As tar stores the second name of a file."""
+    path = tmp_path / "x.tar"
+    with tarfile.open(path, "w") as archive:
+        entry(archive, "./0.cls", content=b"1")
+        entry(archive, "./1.cls", content=b"2")
+        entry(archive, "2.cls", tarfile.LNKTYPE, link="1.cls")
+        entry(archive, "./1.cls", content=b"3")
+        entry(archive, "./3.cls", tarfile.LNKTYPE, link="./1.cls")
+        entry(archive, "./4.cls", tarfile.LNKTYPE, link="./2.cls")
+    assert hr.open(path).batch(range(6))["cls"].tolist() == [1, 2, 2, 3, 3, 2]
+    assert hr.verify(path).records == 6
+    with tarfile.open(path, "a") as archive:
+        entry(archive, "5.cls", tarfile.LNKTYPE, link="6.cls")
+        entry(archive, "6.cls", content=b"3")
+    with pytest.raises(CorruptFile, match=r"the file before it that 5.cls is a hard link to, found no 6.cls"):
+        hr.open(path)
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE])
+def test_members_that_are_no_files(tmp_path, kind):
+    path = tmp_path / "x.tar"
+    with tarfile.open(path, "w") as archive:
+        entry(archive, "0.cls", content=b"1")
+        entry(archive, "latest", kind, link="0.cls")
+        entry(archive, ".hidden", kind, link="0.cls")
+    assert len(hr.open(path)) == 1
+    with tarfile.open(path, "a") as archive:
+        entry(archive, "1.cls", kind, link="0.cls")
+    with pytest.raises(UnsupportedData, match=r"regular files, found 1.cls, .*tar --dereference"):
+        hr.open(path)
+    assert not hr.verify(path).ok
+
+
+def test_sparse_members(tmp_path):
+    """With the header that GNU tar gives to a file of a mebibyte that holds one byte."""
+    member = tarfile.TarInfo("0.bin")
+    member.type, member.size = tarfile.GNUTYPE_SPARSE, 512
+    header = bytearray(member.tobuf(tarfile.GNU_FORMAT))
+    header[386:410] = b"%011o\0%011o\0" % (1 << 20, 1)
+    header[483:495] = b"%011o\0" % ((1 << 20) + 1)
+    header[148:156] = b" " * 8
+    header[148:156] = b"%06o\0 " % sum(header)
+    (tmp_path / "x.tar").write_bytes(bytes(header) + bytes(512) + bytes(1024))
+    with pytest.raises(UnsupportedData, match=r"found 0.bin, a sparse one - .*--sparse"):
+        hr.open(tmp_path / "x.tar")
+
+
+def test_archives_without_examples(put):
+    path = put(("train/cat/0001", b"x"), ("train/cat/0002", b"y"))
+    with pytest.raises(UnsupportedData, match="only names without a dot, such as train/cat/0001"):
+        hr.open(path)
+    assert not hr.verify(path).ok
+    assert len(hr.open(put(("README", b"x"), ("0.cls", b"1")))) == 1
+    assert len(hr.open(put(("__meta__.txt", b"x"), (".hidden", b"")))) == 0
+
+
+def test_members_of_one_name_without_their_kinds(put):
+    example = hr.open(put(("0.a.npy", npy(np.array(1))), ("0.a.txt", b"two"), ("0.a.npy.bin", b"three")))[0]
+    assert example == {"__key__": "0", "a.npy": 1, "a.txt": "two", "a.npy.bin": b"three"}
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip"])
+def test_keys_of_later_parts_that_look_like_counters(tmp_path, compression):
+    parts = {"named": ["a", "b"], "counted": ["000000000", "000000001"], "last": ["000000002", "c"]}
+    paths = {name: str(tmp_path / f"{name}.tar") for name in parts}
+    for name, keys in parts.items():
+        rows = {"__key__": np.array(keys, object), "x": np.arange(2)}
+        hr.write(paths[name], rows, compression=compression)
+    for order in (["named", "counted"], ["counted", "counted", "last"]):
+        join_tars([paths[name] for name in order], str(tmp_path / "all.tar"))
+        expected = [key for name in order for key in parts[name]]
+        assert list(hr.open(tmp_path / "all.tar")["__key__"]) == expected
+    join_tars([paths["counted"]] * 2, str(tmp_path / "all.tar"))
+    assert "__key__" not in hr.open(tmp_path / "all.tar").schema  # numbered from 0 to 3

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tests.forks import fork, fork_killed
 
 import headrace as hr
+from headrace.errors import SchemaMismatch
 from headrace.testing import KINDS, SourceTests, assert_same, kinds_batch
 
 STORABLE = list(KINDS)
@@ -400,3 +401,23 @@ def test_images_decoded_in_another_way_are_other_data(tmp_path, one, other):
     for source in (*sources, *sources):
         assert_same(source.cache(tmp_path / "stored", key="k").batch(range(3)), source.batch(range(3)))
     assert len([path for path in (tmp_path / "stored").iterdir() if path.is_dir()]) == 2
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype"),
+    [
+        (np.datetime64("9999-01-01", "us"), "M8[ns]"),
+        (np.datetime64("2020-01-01T10", "s"), "M8[D]"),
+        (np.datetime64("2020-01-01", "s"), "m8[s]"),
+    ],
+)
+def test_times_of_a_generator_that_a_schema_would_change(value, dtype):
+    with pytest.raises(SchemaMismatch) as raised:
+        hr.from_generator(lambda: iter([{"x": value}]), schema={"x": hr.Feature(dtype)})
+    assert raised.value.where.feature == "x"
+
+
+def test_missing_times_of_a_generator():
+    rows = [{"x": np.datetime64("NaT", "s")}, {"x": np.datetime64("2020-01-01", "s")}]
+    source = hr.from_generator(lambda: iter(rows), schema={"x": hr.Feature("M8[ns]")})
+    assert source.batch([0, 1])["x"].tolist() == np.array(["NaT", "2020-01-01"], "M8[ns]").tolist()

@@ -11,8 +11,7 @@ from typing import Any, Literal, cast
 import numpy as np
 import numpy.typing as npt
 
-from headrace._numbers import fill_masked, to_array
-from headrace.codecs.fit import is_kept
+from headrace._numbers import fill_masked, is_kept, to_array
 from headrace.contracts.values import Ragged
 from headrace.datasets.features.base import (
     BYTES,

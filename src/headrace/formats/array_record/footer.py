@@ -21,6 +21,7 @@ from headrace.io.threads import prefetch
 
 __all__ = [
     "BLOCK_BYTES",
+    "COPIES",
     "SALVAGE_HINT",
     "ChunkTable",
     "Footer",
@@ -36,6 +37,8 @@ __all__ = [
 
 
 BLOCK_BYTES = 1 << 16
+COPIES = 3
+"""Of the record of a postscript."""
 LEAST_BYTES = 2 * BLOCK_BYTES
 FIRST_CHUNK = 64  # after the signature
 SALVAGE_HINT = "`headrace verify --salvage OUT` recovers the chunks that are intact."

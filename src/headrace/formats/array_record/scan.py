@@ -12,7 +12,7 @@ from headrace import _native
 from headrace._faults import describe
 from headrace.contracts.values import Indices
 from headrace.errors import CorruptFile, DataError, Where
-from headrace.formats.array_record.footer import Footer, as_footer, read_footer
+from headrace.formats.array_record.footer import BLOCK_BYTES, COPIES, Footer, as_footer, read_footer
 from headrace.formats.array_record.unpack import BadChunk, open_chunks
 from headrace.io.local.mapped import MappedFile
 
@@ -225,10 +225,14 @@ def _is_of(footer: Footer, chunks: npt.NDArray[np.int64]) -> bool:
 
 
 def _is_postscript(records: _native.Spans, begin: int) -> bool:
+    """Whether records at ``begin`` are a postscript. Where blocks before it are missing, the footer that it names would be after it."""
     try:
-        return _native.parse_postscript(records) < begin
+        place = _native.parse_postscript(records)
     except _native.FormatError:
         return False
+    if place < begin:
+        return True
+    return begin % BLOCK_BYTES == 0 and len(records) == COPIES and len(set(records.to_bytes())) == 1
 
 
 def _is_like_footer(records: _native.Spans) -> bool:

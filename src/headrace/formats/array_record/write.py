@@ -11,7 +11,7 @@ import numpy.typing as npt
 from headrace import _native
 from headrace.contracts.values import Indices
 from headrace.formats.array_record.codecs import NONE, ZSTD, CodecName, WriterOptions
-from headrace.formats.array_record.footer import Footer
+from headrace.formats.array_record.footer import COPIES, Footer
 from headrace.formats.framed.write import FileWriter
 from headrace.io.paths import PathLike
 
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 __all__ = ["ArrayRecordWriter", "JoinedRecordWriter", "file_end"]
-
-
-COPIES = 3  # of the postscript record
 
 
 def file_end(footer: Footer, codec: int, pack: Callable[[Buffer], Buffer]) -> list[npt.NDArray[np.uint8]]:

@@ -4,34 +4,33 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from headrace import _native
 from headrace._optional import require
-from headrace.contracts.feature import Feature
 from headrace.contracts.records import Checked, Format
 from headrace.contracts.schema import Schema
-from headrace.contracts.values import Batch, Indices, Ragged
-from headrace.errors import CorruptFile, SchemaMismatch, Where
+from headrace.contracts.values import Batch, Indices
+from headrace.errors import CorruptFile, DataError, SchemaMismatch, UnsupportedData, Where
 from headrace.formats.avro.types import (
     AvroField,
     ItemCounter,
     avro_type,
     fields_of,
     has_empty_items,
-    misfits,
     plain,
     stored_times,
+    takes_bytes,
     too_deep_error,
     without_times,
 )
-from headrace.formats.avro.write import COMPRESSIONS, AvroWriter, join_avro
+from headrace.formats.avro.write import COMPRESSIONS, AvroWriter, join_avro, misfits
 from headrace.formats.index.index import FileIndex, RecordIndex, index_path, load_index, save_index
 from headrace.formats.index.places import record_bytes
 from headrace.formats.table.arrow_types import KEY, check_named_alike, embedded_schema
@@ -48,6 +47,7 @@ MAGIC = b"Obj\x01"
 SYNC_BYTES = 16
 # fastavro raises many kinds of errors on corrupt data.
 HEAD_BYTES = 64 << 20  # the longest header accepted
+PACKAGE = re.compile(r"'([\w.-]+)'")
 MOST_EMPTY = 1 << 24
 """Records in a block where they take no bytes."""
 DAMAGE = (Exception,)
@@ -82,7 +82,17 @@ class AvroTable(BlockTable):
         except DAMAGE as error:
             raise self._damage_error(file, error, "an intact Avro header") from error
 
-    def _damage_error(self, file: int, error: Exception, expected: str, offset: int | None = None) -> CorruptFile:
+    def _damage_error(self, file: int, error: Exception, expected: str, offset: int | None = None) -> DataError:
+        """The error for what fastavro raised. That is also what it says of codecs that it does not know, or not without another package."""
+        text = str(error)
+        if isinstance(error, ValueError) and (" codec is supported" in text or text.startswith("Unrecognized codec")):
+            packages = PACKAGE.findall(text)
+            return UnsupportedData(
+                Where(path=self.paths[file]),
+                expected="blocks in a codec that fastavro decodes",
+                found=f"the codec {text.partition(': ')[2] if not packages else text.partition(' ')[0]}",
+                hint=f"It does with another package: pip install {packages[0]}" if packages else "",
+            )
         found = f"{type(error).__name__} {error}".strip()[:160]
         return CorruptFile(Where(path=self.paths[file], offset=offset), expected=expected, found=found)
 
@@ -149,10 +159,12 @@ class AvroTable(BlockTable):
         try:
             with Progress("indexing", content.size, "bytes") as bar:
                 blocks = module.block_reader(io.BytesIO(whole))
-                takes_bytes = _takes_bytes(blocks.writer_schema)
+                named: dict[str, Any] = {}
+                has_empty_items(blocks.writer_schema, named)
+                is_limited = takes_bytes(blocks.writer_schema, named)
                 for block in blocks:
                     # A record takes at least one byte, so a corrupt count cannot demand more memory than that.
-                    most = block.bytes_.getbuffer().nbytes if takes_bytes else MOST_EMPTY
+                    most = block.bytes_.getbuffer().nbytes if is_limited else MOST_EMPTY
                     if not 0 <= block.num_records <= most:
                         raise ValueError(f"a block of {block.num_records} records")
                     offsets.append(block.offset)
@@ -242,12 +254,17 @@ class AvroTable(BlockTable):
                 counter.skip(block.writer_schema)
 
     def _header(self, file: int, size: int) -> bytes:
-        """The header of a file, with timestamps replaced by the integers that are stored."""
+        """The header of a file, with timestamps replaced by the integers that are stored.
+
+        Args:
+            file: The file.
+            size: Where its first block with records begins. Blocks without any may be before it.
+        """
         found = self._headers.get(file)
         if found is None:
-            found = self._headers[file] = self._without_times(
-                file, _native.copy_bytes(self._files.content(file).buffer, 0, size)
-            )
+            start = io.BytesIO(_native.copy_bytes(self._files.content(file).buffer, 0, size))
+            _fastavro().block_reader(start)
+            found = self._headers[file] = self._without_times(file, start.getvalue()[: start.tell()])
         return found
 
     def _without_times(self, file: int, header: bytes) -> bytes:
@@ -264,34 +281,13 @@ class AvroTable(BlockTable):
         for key in field.keys:
             values = [None if value is None else value[key] for value in values]
         feature = self.schema[name]
-        stored = stored_times(field.type)
-        if stored is not None and feature.numpy_dtype.kind in "mM":
-            column = column_of(_fill_times(values, feature, stored), Feature(stored, feature.shape))
-            return _with_unit(column, feature.numpy_dtype)
         change = plain(field.type, feature)
-        return column_of(values if change is None else [change(value) for value in values], feature)
+        values = values if change is None else [change(value) for value in values]
+        return column_of(values, feature, stored_times(field.type, feature))
 
     def where(self, index: int) -> Where:
         """Path, number of the record in its file, and block offset."""
         return self.index.where(index)
-
-
-def _fill_times(values: list[Any], feature: Feature, stored: npt.DTypeLike) -> list[Any]:
-    """Times as stored, with the default in place of missing ones."""
-    if feature.default is None:
-        return values
-    default = np.asarray(feature.default).astype(stored).astype(np.int64)
-    if feature.shape and default.ndim == 0:
-        default = np.full(tuple(length or 0 for length in feature.shape), default)
-    fill = default.tolist()
-    return [fill if value is None else value for value in values]
-
-
-def _with_unit(column: Any, dtype: np.dtype[Any]) -> Any:
-    """The times in another unit."""
-    if isinstance(column, Ragged):
-        return Ragged(_with_unit(column.values, dtype), column.offsets)
-    return column.astype(dtype, copy=False)
 
 
 def _avro_long(number: int) -> bytes:
@@ -313,12 +309,6 @@ def _fastavro() -> Any:
 
 class _CheckedTable(AvroTable):
     checks_ends = True
-
-
-def _takes_bytes(schema: Any) -> bool:
-    """Whether records of a schema take bytes: not those without fields, or of nulls only."""
-    fields = schema.get("fields") if isinstance(schema, dict) else None
-    return fields is None or any(field["type"] != "null" for field in fields)
 
 
 def verify_avro(table: AvroTable) -> Iterator[Checked]:

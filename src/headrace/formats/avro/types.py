@@ -21,12 +21,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
+from uuid import UUID
 
 import numpy as np
 
 from headrace.contracts.feature import Feature
-from headrace.contracts.records import SPARSE_HINT, Misfit
-from headrace.contracts.schema import Schema
 from headrace.errors import UnsupportedData, Where
 
 __all__ = [
@@ -36,9 +35,9 @@ __all__ = [
     "avro_type",
     "fields_of",
     "has_empty_items",
-    "misfits",
     "plain",
     "stored_times",
+    "takes_bytes",
     "too_deep_error",
     "without_times",
 ]
@@ -67,6 +66,8 @@ LOGICAL = {
     "uuid": "str",
 }
 TIMES = frozenset(LOGICAL) - {"uuid"}
+BASES = {"date": ("int",), "time-millis": ("int",), "uuid": ("string", "fixed"), "decimal": ("bytes", "fixed")}
+"""The types that logical types stand for; of other times ``long``. Elsewhere they are to be ignored."""
 STORED = {"b": "boolean", "i1": "int", "i2": "int", "i4": "int", "i8": "long", "u1": "int", "u2": "int", "u4": "long"}
 
 
@@ -168,9 +169,16 @@ def _resolve(kind: Any, known: dict[str, Any]) -> Any:
     return kind
 
 
+def _logical(kind: Any) -> str | None:
+    """The logical type of a type, if it has one that is known and goes with it."""
+    logical = kind.get("logicalType") if isinstance(kind, dict) else None
+    is_known = isinstance(logical, str) and (logical in LOGICAL or logical == "decimal")
+    return logical if is_known and kind.get("type") in BASES.get(str(logical), ("long",)) else None
+
+
 def _feature(kind: Any, where: Where) -> Feature:
     name = kind.get("type") if isinstance(kind, dict) else kind
-    logical = kind.get("logicalType") if isinstance(kind, dict) else None
+    logical = _logical(kind)
     if name == "array":
         inner = _feature(kind["items"], where)
         return Feature(inner.dtype, (None, *inner.shape))
@@ -189,12 +197,19 @@ def _feature(kind: Any, where: Where) -> Feature:
     )
 
 
-def stored_times(kind: Any) -> np.dtype[Any] | None:
-    """The dtype of the timestamps or durations that a type stores as integers; ``None`` if it stores neither."""
+def stored_times(kind: Any, feature: Feature) -> np.dtype[Any] | None:
+    """The dtype of the timestamps or durations that a type stores as integers; ``None`` if it stores neither, or the feature holds neither.
+
+    Times of day are those of the first day, 1970-01-01, where points in time are wanted, as in Parquet.
+    """
     while isinstance(kind, dict) and kind.get("type") == "array":
         kind = kind["items"]
-    logical = kind.get("logicalType") if isinstance(kind, dict) else None
-    return np.dtype(LOGICAL[logical]) if isinstance(logical, str) and logical in TIMES else None
+    logical = _logical(kind)
+    wanted = feature.numpy_dtype.kind
+    if logical not in TIMES or wanted not in "mM":
+        return None
+    stored = np.dtype(LOGICAL[logical])
+    return np.dtype(stored.str.replace("m8", "M8")) if wanted == "M" else stored
 
 
 def without_times(kind: Any) -> Any:
@@ -203,7 +218,7 @@ def without_times(kind: Any) -> Any:
         return [without_times(each) for each in kind]
     if not isinstance(kind, dict):
         return kind
-    left = {key: value for key, value in kind.items() if key != "logicalType" or value not in TIMES}
+    left = {key: value for key, value in kind.items() if key != "logicalType" or _logical(kind) in ("uuid", "decimal")}
     for key in ("type", "items", "values"):
         if key in left:
             left[key] = without_times(left[key])
@@ -215,19 +230,34 @@ def without_times(kind: Any) -> Any:
 def plain(kind: Any, feature: Feature) -> Callable[[Any], Any] | None:
     """Converts fastavro's values to ones that NumPy understands; ``None`` if no conversion is needed."""
     name = kind.get("type") if isinstance(kind, dict) else kind
-    logical = kind.get("logicalType") if isinstance(kind, dict) else None
+    logical = _logical(kind)
     if name == "array":
         inner = plain(kind["items"], feature)
         return None if inner is None else lambda values: None if values is None else [inner(value) for value in values]
     if logical == "uuid":
-        return lambda value: None if value is None else str(value)
+        return _uuid_as_text if name == "string" or feature.dtype != "bytes" else None
     if logical == "decimal":
-        return _decimal_as_text if feature.dtype == "str" else lambda value: None if value is None else float(value)
+        if feature.dtype == "str":
+            return _decimal_as_text
+        return _decimal_as_integer if feature.numpy_dtype.kind in "iu" else _decimal_as_float
     return None
+
+
+def _uuid_as_text(value: Any) -> Any:
+    return None if value is None else str(UUID(bytes=value) if isinstance(value, bytes) else value)
 
 
 def _decimal_as_text(value: Any) -> Any:
     return None if value is None else f"{value:f}"
+
+
+def _decimal_as_float(value: Any) -> Any:
+    return None if value is None else float(value)
+
+
+def _decimal_as_integer(value: Any) -> Any:
+    """Every digit of a whole number, of which a float holds 15. Another one is left for the feature to refuse."""
+    return int(value) if value is not None and value == int(value) else _decimal_as_float(value)
 
 
 def avro_type(feature: Feature) -> Any:
@@ -251,39 +281,6 @@ def avro_type(feature: Feature) -> Any:
     return kind
 
 
-def misfits(schema: Schema) -> list[Misfit]:
-    """The features that Avro cannot hold unchanged."""
-    found = []
-    for name, feature in schema.items():
-        wanted = _substitute(feature)
-        if wanted is None:
-            continue
-        expected, dtype = wanted
-        instead = None if dtype is None else Feature(dtype, feature.shape)
-        certain = feature.dtype != "uint64"  # most uint64 values are small enough
-        hint = SPARSE_HINT if feature.sparse else ""
-        found.append(
-            Misfit(feature=name, expected=expected, found=repr(feature), instead=instead, hint=hint, certain=certain)
-        )
-    return found
-
-
-def _substitute(feature: Feature) -> tuple[str, str | None] | None:
-    if feature.sparse:
-        return "dense rows", feature.dtype
-    if feature.is_text:
-        return None
-    dtype = np.dtype(feature.dtype)
-    if dtype.kind == "M":
-        unit, count = np.datetime_data(dtype)
-        return None if unit in ("D", "ms", "us") and count == 1 else ("times in days, ms or us", "M8[us]")
-    if dtype.kind == "u" and dtype.itemsize == 8:
-        return "integers of up to 63 bits", "int64"
-    if dtype.kind == "f" and dtype.itemsize > 8:
-        return "floats of up to 64 bits", "float64"
-    return None if dtype.kind in "biufm" else ("text, bytes or numbers", None)
-
-
 MOST_EMPTY = 1 << 20
 """The most items without bytes in the arrays of one block."""
 SIZES = {"null": 0, "boolean": 1, "float": 4, "double": 8}
@@ -302,18 +299,18 @@ def has_empty_items(kind: Any, named: dict[str, Any]) -> bool:
     else:
         return False
     found = [has_empty_items(each, named) for each in inner]  # in all of them: each may have names
-    return any(found) or ("items" in kind and not _takes_bytes(kind["items"], named))
+    return any(found) or ("items" in kind and not takes_bytes(kind["items"], named))
 
 
-def _takes_bytes(kind: Any, named: dict[str, Any]) -> bool:
+def takes_bytes(kind: Any, named: dict[str, Any]) -> bool:
     """Whether every value of a type takes at least one byte."""
     if isinstance(kind, str):
-        return _takes_bytes(named[kind], named) if kind in named else kind != "null"
+        return takes_bytes(named[kind], named) if kind in named else kind != "null"
     if not isinstance(kind, dict) or kind.get("type") in ("array", "map", "enum"):
         return True  # of a union, its branch is stored
     if "fields" in kind:
-        return any(_takes_bytes(field["type"], named) for field in kind["fields"])
-    return int(kind["size"]) > 0 if kind.get("type") == "fixed" else _takes_bytes(kind.get("type"), named)
+        return any(takes_bytes(field["type"], named) for field in kind["fields"])
+    return int(kind["size"]) > 0 if kind.get("type") == "fixed" else takes_bytes(kind.get("type"), named)
 
 
 class ItemCounter:
@@ -357,7 +354,7 @@ class ItemCounter:
         return None
 
     def _skip_items(self, kind: Any, *, is_map: bool) -> None:
-        is_empty = not is_map and not _takes_bytes(kind, self._named)
+        is_empty = not is_map and not takes_bytes(kind, self._named)
         while count := self._long():
             if count < 0:
                 count, _ = -count, self._long()  # and the bytes of these items

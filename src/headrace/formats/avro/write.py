@@ -13,11 +13,12 @@ import numpy.typing as npt
 
 from headrace._optional import require
 from headrace.contracts.feature import Feature
+from headrace.contracts.records import SPARSE_HINT, Misfit
 from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged
 from headrace.errors import UnsupportedData, Where
-from headrace.formats.avro.types import avro_type, misfits
+from headrace.formats.avro.types import avro_type
 from headrace.formats.table.arrow_types import KEY
 from headrace.formats.table.base import ByteFile, refuse_misfits
 from headrace.formats.table.values import map_values, rows_in
@@ -25,7 +26,7 @@ from headrace.io.faults import name_in_errors
 from headrace.io.paths import PathLike
 from headrace.io.write.atomic import AtomicFile
 
-__all__ = ["COMPRESSIONS", "AvroWriter", "join_avro"]
+__all__ = ["COMPRESSIONS", "AvroWriter", "join_avro", "misfits"]
 
 
 COMPRESSIONS = ("deflate", "none")
@@ -57,7 +58,7 @@ class AvroWriter:
         self.schema = schema
         self._file = ByteFile(AtomicFile(path))
         try:
-            self._writer = _writer(self._file, _record("example", tree), compression, {KEY: schema.to_json()})
+            self._writer = _writer(self._file, _record("example", tree, set()), compression, {KEY: schema.to_json()})
         except BaseException:
             self._file.file.abort()
             raise
@@ -144,11 +145,16 @@ class _TypeMark(tuple[Any]):
         return super().__new__(cls, (kind,))
 
 
-def _record(name: str, tree: Mapping[str, Any]) -> dict[str, Any]:
-    fields = [
-        {"name": key, "type": _with_null(value[0]) if isinstance(value, _TypeMark) else _record(f"{name}_{key}", value)}
-        for key, value in tree.items()
-    ]
+def _record(name: str, tree: Mapping[str, Any], used: set[str]) -> dict[str, Any]:
+    """The type of a record. ``used`` are the names of those before it: ``b`` in ``a`` and ``a_b`` must differ."""
+    while name in used:
+        name += "_"
+    used.add(name)
+    fields = []
+    for key, value in tree.items():
+        is_leaf = isinstance(value, _TypeMark)
+        kind = _with_null(value[0]) if is_leaf else _record(f"{name}_{key}", value, used)
+        fields.append({"name": key, "type": kind})
     return {"type": "record", "name": name, "fields": fields}
 
 
@@ -191,6 +197,39 @@ def _numbers(times: npt.NDArray[Any]) -> npt.NDArray[Any]:
     filled = numbers.astype(object)
     filled[missing] = None
     return filled
+
+
+def misfits(schema: Schema) -> list[Misfit]:
+    """The features that Avro cannot hold unchanged."""
+    found = []
+    for name, feature in schema.items():
+        wanted = _substitute(feature)
+        if wanted is None:
+            continue
+        expected, dtype = wanted
+        instead = None if dtype is None else Feature(dtype, feature.shape)
+        certain = feature.dtype != "uint64"  # most uint64 values are small enough
+        hint = SPARSE_HINT if feature.sparse else ""
+        found.append(
+            Misfit(feature=name, expected=expected, found=repr(feature), instead=instead, hint=hint, certain=certain)
+        )
+    return found
+
+
+def _substitute(feature: Feature) -> tuple[str, str | None] | None:
+    if feature.sparse:
+        return "dense rows", feature.dtype
+    if feature.is_text:
+        return None
+    dtype = np.dtype(feature.dtype)
+    if dtype.kind == "M":
+        unit, count = np.datetime_data(dtype)
+        return None if unit in ("D", "ms", "us") and count == 1 else ("times in days, ms or us", "M8[us]")
+    if dtype.kind == "u" and dtype.itemsize == 8:
+        return "integers of up to 63 bits", "int64"
+    if dtype.kind == "f" and dtype.itemsize > 8:
+        return "floats of up to 64 bits", "float64"
+    return None if dtype.kind in "biufm" else ("text, bytes or numbers", None)
 
 
 def join_avro(parts: Sequence[str], path: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from headrace._numbers import is_exact, to_array
+from headrace._numbers import is_kept, to_array
 from headrace.contracts.feature import Feature
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged
@@ -21,6 +21,7 @@ __all__ = [
     "NAT",
     "BadValue",
     "column_of",
+    "convert_to_fit",
     "fill_of",
     "map_values",
     "missing",
@@ -40,6 +41,8 @@ ZONED = re.compile(
 )
 """A point in time with a time zone."""
 HOURS, MINUTES = 24, 60
+HELD = {"b": "biuf", "i": "biuf", "u": "biuf", "f": "biuf", "c": "biufc", "m": "ium", "M": "iuM", "U": "U", "S": "S"}
+"""The kinds of values that each kind may hold. Integers count the unit of times."""
 
 
 class BadValue(Exception):
@@ -113,20 +116,49 @@ def _in_utc(zoned: re.Match[str]) -> str:
     return str(np.datetime64(zoned["point"], "s") - offset) + (zoned["fraction"] or "")
 
 
-def column_of(values: Sequence[Any], feature: Feature) -> Any:
+def convert_to_fit(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any] | None:
+    """Values of a file in a dtype; ``None`` if it does not hold them all. Only floats may be rounded, but not to infinity."""
+    kind = values.dtype.kind
+    if values.dtype == dtype:
+        return values
+    if kind not in HELD.get(dtype.kind, ""):
+        return None
+    if dtype.kind in "mM" and kind in "iu":
+        counts = convert_to_fit(values, np.dtype(np.int64))
+        return None if counts is None else counts.view(dtype)
+    if dtype.kind in "iu" and kind in "iu":  # in less time than with a copy
+        limits = np.iinfo(dtype)
+        is_within = not values.size or (int(values.min()) >= limits.min and int(values.max()) <= limits.max)
+        return values.astype(dtype) if is_within else None
+    with np.errstate(all="ignore"):
+        converted = values.astype(dtype)
+    # NumPy also calls large integers safe as floats, and far times safe in finer units.
+    is_wider = kind not in "iumM" and np.can_cast(values.dtype, dtype)
+    return converted if is_wider or is_kept(values, converted).all() else None
+
+
+def column_of(values: Sequence[Any], feature: Feature, stored: np.dtype[Any] | None = None) -> Any:
     """The batch column of some values: numbers, text, bytes, or lists of them; ``None`` where one is missing.
+
+    Args:
+        values: The value of each row.
+        feature: What they should become.
+        stored: What integers count where the feature holds times; by default its own unit.
 
     Raises:
         BadValue: One does not fit.
     """
     filled = _fill_missing(values, feature)
-    return _nest(filled, feature.shape, feature, np.arange(len(filled)))
+    return _nest(filled, feature.shape, feature, np.arange(len(filled)), stored or feature.numpy_dtype)
 
 
 def _fill_missing(values: Sequence[Any], feature: Feature) -> list[Any]:
     fill = fill_of(feature)
     if fill is not None and feature.shape and not isinstance(fill, (tuple, list)):
-        fill = np.full(tuple(n or 0 for n in feature.shape), fill, feature.numpy_dtype).tolist()
+        filled = np.full(tuple(n or 0 for n in feature.shape), fill, feature.numpy_dtype)
+        fill = filled if filled.dtype.kind in "mM" else filled.tolist()
+    elif feature.default is not None and feature.numpy_dtype.kind in "mM":
+        fill = np.array(fill, feature.numpy_dtype)[()]
     if fill is None:
         for row, value in enumerate(values):
             if value is None:
@@ -145,10 +177,16 @@ def missing(row: int) -> BadValue:
     )
 
 
-def _nest(values: list[Any], shape: tuple[int | None, ...], feature: Feature, rows: npt.NDArray[np.int64]) -> Any:
+def _nest(
+    values: list[Any],
+    shape: tuple[int | None, ...],
+    feature: Feature,
+    rows: npt.NDArray[np.int64],
+    stored: np.dtype[Any],
+) -> Any:
     """Values with the axes ``shape``; ``rows`` is the row of each."""
     if not shape:
-        return _leaves(values, feature, rows)
+        return _leaves(values, feature, rows, stored)
     length = shape[0]
     for row, value in zip(rows.tolist(), values, strict=True):
         if not isinstance(value, (list, tuple, np.ndarray)):
@@ -156,7 +194,7 @@ def _nest(values: list[Any], shape: tuple[int | None, ...], feature: Feature, ro
         if length is not None and len(value) != length:
             raise BadValue(row, f"{length} values", f"{len(value)}")
     lengths = np.fromiter(map(len, values), np.int64, len(values))
-    inner = _nest(list(chain.from_iterable(values)), shape[1:], feature, np.repeat(rows, lengths))
+    inner = _nest(list(chain.from_iterable(values)), shape[1:], feature, np.repeat(rows, lengths), stored)
     if length is not None and not isinstance(inner, Ragged):
         return inner.reshape(len(values), length, *inner.shape[1:])
     offsets = np.zeros(len(values) + 1, np.int64)
@@ -164,37 +202,58 @@ def _nest(values: list[Any], shape: tuple[int | None, ...], feature: Feature, ro
     return Ragged(inner, offsets)
 
 
-def _leaves(values: list[Any], feature: Feature, rows: npt.NDArray[np.int64]) -> Any:
-    if feature.shape and feature.numpy_dtype.kind not in "mM" and None in values:
+def _leaves(values: list[Any], feature: Feature, rows: npt.NDArray[np.int64], stored: np.dtype[Any]) -> Any:
+    if feature.shape and None in values:
         values = _fill_in_lists(values, feature, rows)
     if feature.is_text:
         return _texts(values, feature, rows)
-    wanted = feature.numpy_dtype
-    if wanted.kind in "mM" and all(value is None or type(value) is int for value in values):
-        return np.array([NAT if value is None else value for value in values], np.int64).view(wanted)
-    found = _in_dtype(values, wanted)
+    found = _in_dtype(values, feature.numpy_dtype, stored)
     if found is None:
-        raise _worst(values, wanted, rows)
+        raise _worst(values, feature.numpy_dtype, rows, stored)
     return found
 
 
-def _in_dtype(values: list[Any], wanted: np.dtype[Any]) -> npt.NDArray[Any] | None:
+def _in_dtype(values: list[Any], wanted: np.dtype[Any], stored: np.dtype[Any]) -> npt.NDArray[Any] | None:
     """The values in a dtype; ``None`` if one of them does not fit."""
-    if wanted.kind == "M" and str in set(map(type, values)):
-        return _points_in_text(values, wanted)
+    if not values:
+        return np.zeros(0, wanted)
+    if wanted.kind in "mM":
+        return _times(values, wanted, stored)
     try:
-        found = to_array(values) if values else np.zeros(0, wanted)
+        found = to_array(values)
     except (ValueError, OverflowError):
         return None
     if found.shape != (len(values),):
         return None
-    if found.dtype == wanted or _fits(found, wanted) or (found.dtype.kind == "b" and wanted.kind in "iu"):
-        return found.astype(wanted, copy=False)
-    if (found.dtype.kind, wanted.kind) not in (("f", "i"), ("f", "u"), ("f", "b"), ("i", "b"), ("u", "b")):
+    if found.dtype.kind == "b" and wanted.kind in "fc":
         return None
-    with np.errstate(invalid="ignore"):  # Infinite numbers and NaN have no integer.
-        converted = found.astype(wanted)
-    return converted if (converted.astype(found.dtype) == found).all() else None
+    if wanted.kind in "US" and found.tolist() != values:  # Arrays drop NULs at the end.
+        return None
+    return convert_to_fit(found, wanted)
+
+
+def _times(values: list[Any], wanted: np.dtype[Any], stored: np.dtype[Any]) -> npt.NDArray[Any] | None:
+    """Times that are counted, written as text, or NumPy's; NaT where one is missing. ``None`` if one of them does not fit."""
+    types = set(map(type, values))
+    if types <= {int, type(None)}:
+        counts = np.array([NAT if value is None else value for value in values], np.int64)
+        return convert_to_fit(counts.view(stored), wanted)
+    fills = [at for at, value in enumerate(values) if type(value) is wanted.type and value.dtype == wanted]
+    if fills and len(types) > 1:  # They have the unit of the feature, and others may not.
+        others = list(values)
+        for at in fills:
+            others[at] = None
+        found = _times(others, wanted, stored)
+        if found is not None:
+            found[fills] = [values[at] for at in fills]
+        return found
+    if wanted.kind == "M" and str in types:
+        return _points_in_text(values, wanted)
+    try:
+        found = to_array(values)
+    except (ValueError, OverflowError):
+        return None
+    return convert_to_fit(found, wanted) if found.shape == (len(values),) else None
 
 
 def _points_in_text(values: list[Any], wanted: np.dtype[Any]) -> npt.NDArray[Any] | None:
@@ -209,6 +268,10 @@ def _fill_in_lists(values: list[Any], feature: Feature, rows: npt.NDArray[np.int
     fill = feature.default if np.ndim(feature.default) == 0 else None
     if fill is None and feature.numpy_dtype.kind == "f":
         fill = np.nan
+    if feature.numpy_dtype.kind in "mM":
+        if fill is None:
+            return values  # NaT
+        fill = np.array(fill, feature.numpy_dtype)[()]
     if fill is None:
         raise missing(int(rows[values.index(None)]))
     return [fill if value is None else value for value in values]
@@ -236,26 +299,13 @@ def _in_kind(value: Any, kind: type[str | bytes], row: int) -> str | bytes:
     raise BadValue(row, kind.__name__, repr(value)[:40])
 
 
-def _fits(found: npt.NDArray[Any], wanted: np.dtype[Any]) -> bool:
-    """Whether values of one dtype convert to another: integers unchanged, floats rounded, but not to infinity."""
-    if found.dtype.kind in "iu" and wanted.kind in "iu":
-        limits = np.iinfo(wanted)
-        return not len(found) or (int(found.min()) >= limits.min and int(found.max()) <= limits.max)
-    if found.dtype.kind in "iu" and wanted.kind == "f":
-        return bool(is_exact(found, wanted).all())
-    if found.dtype.kind == "f" and wanted.kind == "f" and wanted.itemsize < found.itemsize:
-        with np.errstate(over="ignore"):
-            return bool((np.isfinite(found.astype(wanted)) | ~np.isfinite(found)).all())
-    if found.dtype.kind == "O":
-        return False
-    return bool(np.can_cast(found.dtype, wanted, "same_kind")) and not (found.dtype.kind == "b" and wanted.kind != "b")
-
-
-def _worst(values: list[Any], wanted: np.dtype[Any], rows: npt.NDArray[np.int64]) -> BadValue:
+def _worst(values: list[Any], wanted: np.dtype[Any], rows: npt.NDArray[np.int64], stored: np.dtype[Any]) -> BadValue:
     """The error for the first bad value."""
     for position, value in enumerate(values):
-        if _in_dtype([value], wanted) is None:
-            return BadValue(int(rows[position]), str(wanted), repr(value)[:40])
+        if _in_dtype([value], wanted, stored) is None:
+            is_counted = type(value) is int and stored.kind in "mM"
+            found = f"{np.array(value).view(stored)} ({stored})" if is_counted else repr(value)[:40]
+            return BadValue(int(rows[position]), str(wanted), found)
     return BadValue(int(rows[0]), str(wanted), "values of several types")
 
 

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from headrace import _native
 from headrace.contracts.feature import Feature
 from headrace.contracts.records import Checked, Format
 from headrace.contracts.schema import Schema
-from headrace.contracts.values import Batch, Indices
-from headrace.errors import SchemaMismatch, UnsupportedData, Where
+from headrace.contracts.values import Batch, Indices, Ragged
+from headrace.errors import CorruptRecord, DataError, SchemaMismatch, UnsupportedData, Where
+from headrace.formats.npy.header import NpyHeader, check_text, read_header
 from headrace.formats.table.base import InferredTable, verify_rows
-from headrace.formats.table.values import BadValue, column_of
-from headrace.formats.webdataset.members import KEY, TarIndex, column_from, feature_names, feature_of, index_of
+from headrace.formats.table.values import BadValue, column_of, convert_to_fit, fill_of, missing
+from headrace.formats.webdataset.members import IMAGES, KEY, NUMBERS, TEXTS, TarIndex, feature_names, index_of, kind_of
 from headrace.formats.webdataset.write import WebDatasetWriter, join_tars, misfits
 from headrace.io.cache.inflate import parse_compression
 from headrace.io.local.fileset import FileSet
@@ -31,6 +34,7 @@ CHECKSUM = slice(148, 156)
 """The checksum field of a header, in octal digits. It counts as blanks in its own sum."""
 SAMPLE = 64
 """Number of examples for inferring array types."""
+Place = Callable[[int], Where]
 
 
 class WebDatasetTable(InferredTable):
@@ -89,7 +93,9 @@ class WebDatasetTable(InferredTable):
                 features[name] = self._types[name]
                 continue
             members = self._members(name, sample)
-            features[name] = feature_of(ending, [member for member in members if member is not None], self._place(name))
+            features[name] = _feature_of(
+                ending, [member for member in members if member is not None], self._place(name)
+            )
         return Schema(features)
 
     def _of_files(self, paths: Sequence[str]) -> Self:
@@ -135,11 +141,147 @@ class WebDatasetTable(InferredTable):
                 raise bad.at(self.where(int(indices[bad.row])).at(feature=name)) from bad
         place = self._place(name)
         members = self._members(name, indices)
-        return column_from(members, self._endings[name], feature, lambda row: place(int(indices[row])))
+        is_given = self.given is not None
+        return _column_from(
+            members, self._endings[name], feature, lambda row: place(int(indices[row])), is_given=is_given
+        )
 
     def where(self, index: int) -> Where:
         """Path, number of the example in its archive, and offset of its first member's content."""
         return self.index.where(index, self.paths)
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """A member, as the input of the array header parser."""
+
+    path: str
+    buffer: memoryview
+
+    @property
+    def size(self) -> int:
+        return len(self.buffer)
+
+
+def _feature_of(ending: str, members: Sequence[bytes], place: Place) -> Feature:
+    """The feature type for members with this ending."""
+    kind = kind_of(ending)
+    if kind in TEXTS:
+        return Feature("str")
+    if kind in NUMBERS:
+        return Feature("int64")
+    if kind != "npy":
+        return Feature("bytes", encoding=IMAGES.get(kind))  # type: ignore[arg-type]
+    headers = [_header(member, place(row)) for row, member in enumerate(members)]
+    if not headers:
+        return Feature("float32", (None,))
+    first = headers[0]
+    if first.dtype.names is not None:
+        raise SchemaMismatch(
+            place(0),
+            expected="plain arrays",
+            found=f"the structured {first.dtype}",
+            hint="Save each field as a separate member.",
+        )
+    for row, header in enumerate(headers):
+        if header.dtype != first.dtype or len(header.shape) != len(first.shape):
+            raise _other(header, Feature(first.dtype, first.shape), place(row))
+    axes = zip(*(header.shape for header in headers), strict=True)
+    return Feature(first.dtype, tuple(axis[0] if len(set(axis)) == 1 else None for axis in axes))
+
+
+def _header(member: bytes, where: Where) -> NpyHeader:
+    file: Any = _Member(where.path or "", memoryview(member))
+    try:
+        return read_header(file)
+    except DataError as error:
+        raise CorruptRecord(where, expected=error.expected, found=error.found, hint=error.hint) from error
+
+
+def _other(header: NpyHeader, feature: Feature, where: Where, array: npt.NDArray[Any] | None = None) -> SchemaMismatch:
+    """The error for an array of another type, or for the first of its values that another dtype would change."""
+    found = f"an array of {header.dtype} with shape {header.shape}"
+    for value in () if array is None else array.reshape(-1):
+        if convert_to_fit(np.asarray(value), feature.numpy_dtype) is None:
+            found += f", which holds {value!s:.40}"
+            break
+    hint = "Say what all of them are: schema={...}."
+    return SchemaMismatch(where, expected=f"{feature.dtype} with shape {feature.shape}", found=found, hint=hint)
+
+
+def _column_from(
+    members: Sequence[bytes | None], ending: str, feature: Feature, place: Place, *, is_given: bool = True
+) -> Any:
+    """The batch column of these members. If no schema asks for the feature (``is_given``), no float is rounded to its dtype.
+
+    Raises:
+        CorruptRecord, SchemaMismatch: A member is damaged, missing without a default, or of another type.
+    """
+    try:
+        if kind_of(ending) == "npy":
+            return _arrays(members, feature, place, is_given=is_given)
+        values = [
+            None if member is None else _value(member, ending, feature, place, row)
+            for row, member in enumerate(members)
+        ]
+        return column_of(values, feature)
+    except BadValue as bad:
+        raise bad.at(place(bad.row)) from bad
+
+
+def _value(member: bytes, ending: str, feature: Feature, place: Place, row: int) -> Any:
+    kind = kind_of(ending)
+    if feature.dtype == "bytes":
+        return member
+    try:
+        text = member.decode()
+        return int(text) if kind in NUMBERS and not feature.is_text else text
+    except ValueError as error:
+        expected = "an integer" if kind in NUMBERS else "UTF-8 text"
+        raise CorruptRecord(place(row), expected=expected, found=repr(member[:40])) from error
+
+
+def _array(member: bytes, feature: Feature, where: Where, *, is_given: bool) -> npt.NDArray[Any]:
+    header = _header(member, where)
+    wanted = feature.numpy_dtype
+    fits = len(header.shape) == len(feature.shape) and all(
+        axis in (None, length) for axis, length in zip(feature.shape, header.shape, strict=True)
+    )
+    if not fits or (not is_given and header.dtype.kind in "fc" and not np.can_cast(header.dtype, wanted)):
+        raise _other(header, feature, where)
+    order: Literal["F", "C"] = "F" if header.is_fortran else "C"
+    array: npt.NDArray[Any] = np.ndarray(
+        header.shape, header.dtype, memoryview(member)[header.data_offset :], order=order
+    )
+    check_text(np.atleast_1d(array), lambda _: where)
+    if feature.is_text and array.dtype.kind == ("U" if feature.dtype == "str" else "S"):
+        return array.astype(object)
+    found = convert_to_fit(array, wanted)
+    if found is None:
+        raise _other(header, feature, where, array)
+    return found
+
+
+def _missing_array(feature: Feature, row: int) -> npt.NDArray[Any]:
+    fill = fill_of(feature)
+    if fill is None:
+        raise missing(row)
+    array = np.array(fill, feature.numpy_dtype)
+    shape = tuple(length or 0 for length in feature.shape)
+    return array.reshape(shape) if array.ndim and not array.size else np.full(array.shape or shape, array)
+
+
+def _arrays(members: Sequence[bytes | None], feature: Feature, place: Place, *, is_given: bool) -> Any:
+    """Stacked, ragged along the first axis, or a list if other axes vary."""
+    values = [
+        _missing_array(feature, row) if member is None else _array(member, feature, place(row), is_given=is_given)
+        for row, member in enumerate(members)
+    ]
+    if feature.is_fixed and values:
+        return np.stack(values)
+    if None in feature.shape[1:]:
+        return [np.array(value) for value in values]
+    return Ragged.from_list(values) if values else column_of([], feature)
 
 
 def verify_tars(table: WebDatasetTable) -> Iterator[Checked]:

@@ -1,26 +1,23 @@
-"""Members of tar archives: their locations and values."""
+"""Members of tar archives: their locations, and the features that their names give."""
 
 from __future__ import annotations
 
 import io
+import posixpath
 import tarfile
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from headrace import _native
-from headrace.contracts.feature import Feature
-from headrace.contracts.values import Indices, Ragged
-from headrace.errors import CorruptFile, CorruptRecord, DataError, SchemaMismatch, UnsupportedData, Where
-from headrace.formats.npy.header import NpyHeader, check_text, read_header
-from headrace.formats.table.values import BadValue, column_of
+from headrace.contracts.values import Indices
+from headrace.errors import CorruptFile, DataError, UnsupportedData, Where
 from headrace.io.local.mapped import MappedFile, guard_reads
 from headrace.io.progress import Progress
 
-__all__ = ["COUNTED", "IMAGES", "KEY", "TarIndex", "column_from", "feature_names", "feature_of", "index_of"]
+__all__ = ["COUNTED", "IMAGES", "KEY", "NUMBERS", "TEXTS", "TarIndex", "feature_names", "index_of", "kind_of"]
 
 
 COUNTED = "{:09d}"
@@ -29,6 +26,7 @@ BLOCK = 512
 MOST_ENDINGS = 1000
 MOST_SCANNED = 50_000
 """Members that one native call finds."""
+WHOLE_HINT = "Archive the files themselves: tar --dereference, without --sparse."
 
 
 class TarIndex:
@@ -71,7 +69,8 @@ def index_of(files: Sequence[MappedFile]) -> TarIndex:
 
     Raises:
         CorruptFile: An archive is damaged or truncated.
-        UnsupportedData: A member is not a regular file, or there are too many kinds of members.
+        UnsupportedData: A member is neither a file nor a hard link to one, there are too many kinds of members, or none belongs to an
+            example.
     """
     keys: list[str] = []
     rows: dict[str, list[tuple[int, int, int]]] = {}
@@ -103,16 +102,26 @@ def _place_members(found: list[tuple[int, int, int]], count: int) -> Any:
 
 def _members(file: MappedFile) -> Iterator[tuple[str, str, int, int]]:
     """Key, ending, offset and size of every member that belongs to an example."""
-    for name, begin, size in _files_in(file):
+    left_out, has_examples = "", False
+    for name, begin, size in _files_in(file, _HardLinks(file)):
         base = name.rfind("/") + 1
         key, dot, ending = name[base:].partition(".")
         if dot and key and not key.startswith("__"):
+            has_examples = True
             yield name[:base] + key, ending, begin, size
+        elif not left_out and key and not key.startswith("__"):
+            left_out = name
+    if left_out and not has_examples:
+        raise UnsupportedData(
+            Where(path=file.path),
+            expected="names of an example, a dot, and what the file holds, as in 000000000.jpg",
+            found=f"only names without a dot, such as {left_out}",
+        )
 
 
-def _files_in(file: MappedFile) -> Iterator[tuple[str, int, int]]:
-    """Name, offset and size of every regular file. Native code reads plain headers, in a fortieth of the time that ``tarfile`` takes, which reads
-    the others and decides what is damaged.
+def _files_in(file: MappedFile, links: _HardLinks | None = None) -> Iterator[tuple[str, int, int]]:
+    """Name, offset and size of every regular file, and of hard links to one unless ``links`` is None. Native code reads plain headers, in a fortieth
+    of the time that ``tarfile`` takes, which reads the others and decides what is damaged.
     """
     if file.fault is not None:
         raise file.fault
@@ -120,12 +129,13 @@ def _files_in(file: MappedFile) -> Iterator[tuple[str, int, int]]:
     with Progress("indexing", file.size, "bytes") as bar:
         while others:
             names, places, stop = _native.scan_tar(file.buffer, end, MOST_SCANNED)
+            if links is not None:
+                links.note(names, places)
             for name, (begin, size) in zip(names, places.tolist(), strict=True):
                 yield name, begin, size
-            others = (
-                2 * others if stop == end else 1
-            )  # many if none was plain, because each call takes as long as several headers
-            found, after = ([], stop) if len(names) == MOST_SCANNED else _read_others(file, stop, others)
+            # Many if none was plain, because each call takes as long as several headers.
+            others = 2 * others if stop == end else 1
+            found, after = ([], stop) if len(names) == MOST_SCANNED else _read_others(file, stop, others, links)
             yield from found
             bar.advance(after - end)
             others = others if after > end else 0
@@ -133,7 +143,9 @@ def _files_in(file: MappedFile) -> Iterator[tuple[str, int, int]]:
     _check_end(file, end)
 
 
-def _read_others(file: MappedFile, begin: int, most: int) -> tuple[list[tuple[str, int, int]], int]:
+def _read_others(
+    file: MappedFile, begin: int, most: int, links: _HardLinks | None
+) -> tuple[list[tuple[str, int, int]], int]:
     """Read headers by ``tarfile`` from ``begin`` on: regular files as above, and where the next header begins, or the end of the archive. At most
     ``most``, or all if there is a header that concerns those after it.
     """
@@ -146,19 +158,64 @@ def _read_others(file: MappedFile, begin: int, most: int) -> tuple[list[tuple[st
             while (read < most or archive.pax_headers) and (member := archive.next()) is not None:
                 vars(archive)["members"] = []  # tarfile keeps every member otherwise
                 read += 1
-                after = member.offset_data + (-(-member.size // BLOCK) * BLOCK if member.isreg() else 0)
-                if member.issparse() or member.size < 0 or after > file.size:
-                    where = Where(path=file.path, offset=member.offset)
-                    expected = f"{member.size} bytes of {member.name}"
-                    raise CorruptFile(where, expected=expected, found=f"{file.size - member.offset_data}")
+                _check_member(member, file)
                 end = archive.offset
-                if member.isreg():
-                    files.append((member.name, member.offset_data, member.size))
+                if member.isreg() or (member.islnk() and links is not None):
+                    place = (member.offset_data, member.size) if links is None else links.place(member)
+                    files.append((member.name, *place))
     except DataError:
         raise  # The file shrank during the scan, or misses bytes.
     except (tarfile.TarError, ValueError, OverflowError, EOFError) as error:
         raise CorruptFile(Where(path=file.path), expected="a tar archive", found=str(error)) from error
     return files, end
+
+
+def _check_member(member: tarfile.TarInfo, file: MappedFile) -> None:
+    """Refuse members that lack bytes, and those of examples that are no files."""
+    where = Where(path=file.path, offset=member.offset)
+    if member.issparse():
+        raise UnsupportedData(
+            where, expected="files with all of their bytes", found=f"{member.name}, a sparse one", hint=WHOLE_HINT
+        )
+    after = member.offset_data + (-(-member.size // BLOCK) * BLOCK if member.isreg() else 0)
+    if member.size < 0 or after > file.size:
+        expected = f"{member.size} bytes of {member.name}"
+        raise CorruptFile(where, expected=expected, found=f"{file.size - member.offset_data}")
+    name = member.name[member.name.rfind("/") + 1 :]
+    if (member.issym() or member.isdev()) and name.find(".") > 0 and not name.startswith("__"):
+        kind = "a symbolic link" if member.issym() else "a device or pipe"
+        raise UnsupportedData(where, expected="regular files", found=f"{member.name}, {kind}", hint=WHOLE_HINT)
+
+
+class _HardLinks:
+    """The files that hard links stand for: tar stores the second name of a file as a link to the first."""
+
+    def __init__(self, file: MappedFile) -> None:
+        self._file = file
+        self._places: dict[str, tuple[int, int]] | None = None
+        """Offset and size of each file so far; ``None`` before the first link, and most archives have none."""
+
+    def note(self, names: Sequence[str], places: Indices) -> None:
+        """Remember files, if there were links before."""
+        if self._places is not None:
+            self._places.update(zip(map(posixpath.normpath, names), map(tuple, places.tolist()), strict=True))
+
+    def place(self, member: tarfile.TarInfo) -> tuple[int, int]:
+        """Offset and size of what a member holds. Members are given in their order."""
+        if member.islnk():
+            if self._places is None:
+                before = takewhile(lambda each: each[1] < member.offset, _files_in(self._file))
+                self._places = {posixpath.normpath(name): (begin, size) for name, begin, size in before}
+            found = self._places.get(posixpath.normpath(member.linkname))
+            if found is None:
+                where = Where(path=self._file.path, offset=member.offset)
+                expected = f"the file before it that {member.name} is a hard link to"
+                raise CorruptFile(where, expected=expected, found=f"no {member.linkname}")
+        else:
+            found = member.offset_data, member.size
+        if self._places is not None:
+            self._places[posixpath.normpath(member.name)] = found
+        return found
 
 
 def _check_end(file: MappedFile, end: int) -> None:
@@ -209,25 +266,14 @@ IMAGES = {"jpg": "jpeg", "jpeg": "jpeg", "png": "png", "gif": "gif", "bmp": "bmp
 TEXTS = ("txt", "text", "json")
 NUMBERS = ("cls", "cls2", "index")
 KINDS = (*IMAGES, *TEXTS, *NUMBERS, "npy", "bin")
-Place = Callable[[int], Where]
-
-
-@dataclass(frozen=True, slots=True)
-class _Member:
-    """A member, as the input of the array header parser."""
-
-    path: str
-    buffer: memoryview
-
-    @property
-    def size(self) -> int:
-        return len(self.buffer)
 
 
 def feature_names(endings: Sequence[str]) -> dict[str, str]:
     """Feature names for these endings: without the kind, if the rest is unique and not empty."""
     short = [_short(ending) for ending in endings]
-    return {name if short.count(name) == 1 else ending: ending for name, ending in zip(short, endings, strict=True)}
+    names = [name if short.count(name) == 1 else ending for name, ending in zip(short, endings, strict=True)]
+    # a.npy.bin without its kind is a.npy, which may be another one in full.
+    return dict(zip(names if len(set(names)) == len(names) else endings, endings, strict=True))
 
 
 def _short(ending: str) -> str:
@@ -235,102 +281,6 @@ def _short(ending: str) -> str:
     return name if name and kind.lower() in KINDS else ending
 
 
-def _kind(ending: str) -> str:
+def kind_of(ending: str) -> str:
+    """What members hold, by the last suffix of their names."""
     return ending.rpartition(".")[2].lower()
-
-
-def feature_of(ending: str, members: Sequence[bytes], place: Place) -> Feature:
-    """The feature type for members with this ending."""
-    kind = _kind(ending)
-    if kind in TEXTS:
-        return Feature("str")
-    if kind in NUMBERS:
-        return Feature("int64")
-    if kind != "npy":
-        return Feature("bytes", encoding=IMAGES.get(kind))  # type: ignore[arg-type]
-    headers = [_header(member, place(row)) for row, member in enumerate(members)]
-    if not headers:
-        return Feature("float32", (None,))
-    first = headers[0]
-    if first.dtype.names is not None:
-        raise SchemaMismatch(
-            place(0),
-            expected="plain arrays",
-            found=f"the structured {first.dtype}",
-            hint="Save each field as a separate member.",
-        )
-    for row, header in enumerate(headers):
-        if header.dtype != first.dtype or len(header.shape) != len(first.shape):
-            raise _other(header, Feature(first.dtype, first.shape), place(row))
-    axes = zip(*(header.shape for header in headers), strict=True)
-    return Feature(first.dtype, tuple(axis[0] if len(set(axis)) == 1 else None for axis in axes))
-
-
-def _header(member: bytes, where: Where) -> NpyHeader:
-    file: Any = _Member(where.path or "", memoryview(member))
-    try:
-        return read_header(file)
-    except DataError as error:
-        raise CorruptRecord(where, expected=error.expected, found=error.found, hint=error.hint) from error
-
-
-def _other(header: NpyHeader, feature: Feature, where: Where) -> SchemaMismatch:
-    found = f"an array of {header.dtype} with shape {header.shape}"
-    hint = "Say what all of them are: schema={...}."
-    return SchemaMismatch(where, expected=f"{feature.dtype} with shape {feature.shape}", found=found, hint=hint)
-
-
-def column_from(members: Sequence[bytes | None], ending: str, feature: Feature, place: Place) -> Any:
-    """The batch column of these members.
-
-    Raises:
-        CorruptRecord, SchemaMismatch: A member is damaged, missing without a default, or of another type.
-    """
-    values = [
-        None if member is None else _value(member, ending, feature, place, row) for row, member in enumerate(members)
-    ]
-    if _kind(ending) == "npy" and all(value is not None for value in values):
-        return _arrays(values, feature)
-    try:
-        return column_of(values, feature)
-    except BadValue as bad:
-        raise SchemaMismatch(place(bad.row), expected=bad.expected, found=bad.found, hint=bad.hint) from bad
-
-
-def _value(member: bytes, ending: str, feature: Feature, place: Place, row: int) -> Any:
-    kind = _kind(ending)
-    if kind == "npy":
-        return _array(member, feature, place(row))
-    if feature.dtype == "bytes":
-        return member
-    try:
-        text = member.decode()
-        return int(text) if kind in NUMBERS and not feature.is_text else text
-    except ValueError as error:
-        expected = "an integer" if kind in NUMBERS else "UTF-8 text"
-        raise CorruptRecord(place(row), expected=expected, found=repr(member[:40])) from error
-
-
-def _array(member: bytes, feature: Feature, where: Where) -> npt.NDArray[Any]:
-    header = _header(member, where)
-    wanted = feature.numpy_dtype
-    fits = len(header.shape) == len(feature.shape) and all(
-        axis in (None, length) for axis, length in zip(feature.shape, header.shape, strict=True)
-    )
-    if not fits or not np.can_cast(header.dtype, wanted, "same_kind"):
-        raise _other(header, feature, where)
-    order: Literal["F", "C"] = "F" if header.is_fortran else "C"
-    array: npt.NDArray[Any] = np.ndarray(
-        header.shape, header.dtype, memoryview(member)[header.data_offset :], order=order
-    )
-    check_text(np.atleast_1d(array), lambda _: where)
-    return array.astype(wanted, copy=False)
-
-
-def _arrays(values: list[Any], feature: Feature) -> Any:
-    """Stacked, ragged along the first axis, or a list if other axes vary."""
-    if feature.is_fixed:
-        return np.stack(values)
-    if None in feature.shape[1:]:
-        return [np.array(value) for value in values]
-    return Ragged.from_list(values) if values else column_of([], feature)

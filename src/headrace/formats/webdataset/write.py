@@ -134,13 +134,24 @@ def misfits(schema: Schema) -> list[Misfit]:
 
 
 def join_tars(parts: Sequence[str], path: str) -> None:
-    """Copy the members of several archives into one. Counter keys continue across parts."""
+    """Copy the members of several archives into one. Counter keys continue across parts, unless other keys show that examples have names."""
+    try:
+        _join(parts, path, counted=True)
+    except _HasNames:
+        _join(parts, path, counted=False)
+
+
+class _HasNames(Exception):
+    """A key is no counter, so the keys of all parts are names, also those that look like counters."""
+
+
+def _join(parts: Sequence[str], path: str, *, counted: bool) -> None:
     wrapper = wrapper_of(_read_head(parts[0]))
     out = PackedFile(path, wrapper)
     try:
         rows = 0
         for part in parts:
-            rows += _copy(part, out, rows)
+            rows += _copy(part, out, rows, counted=counted)
         out.write(bytes(2 * BLOCK))
         out.close()
     except BaseException:
@@ -153,14 +164,19 @@ def _read_head(path: str) -> bytes:
         return file.read(64)
 
 
-def _copy(part: str, out: PackedFile, before: int) -> int:
-    """Append the members of one archive; returns its number of examples."""
+def _copy(part: str, out: PackedFile, before: int, *, counted: bool) -> int:
+    """Append the members of one archive; returns its number of examples.
+
+    Raises:
+        _HasNames: ``counted`` is true, and a key is no counter.
+    """
     rows, last = 0, None
     with name_in_errors(part), tarfile.open(part) as archive:
         for member in archive:
             key, _, ending = member.name.partition(".")
             rows += key != last
-            counted = key == COUNTED.format(rows - 1)
+            if counted and key != COUNTED.format(rows - 1):
+                raise _HasNames
             last = key
             file = archive.extractfile(member)
             name = f"{COUNTED.format(before + rows - 1)}.{ending}" if counted else member.name

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from headrace._numbers import find_present, order_times, take_present, widen_floats
+from headrace._numbers import MOST_EXACT, find_present, order_times, take_present
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
@@ -48,6 +48,7 @@ COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
+FLOATS = (np.float16, np.float32, np.float64)
 A_DAY = np.timedelta64(1, "D")
 FUNCTIONS = ("length", "min", "max", "mean")
 
@@ -361,10 +362,25 @@ def _compare(sign: str, left: Any, right: Any) -> Any:
     try:
         if "M" in kinds or kinds == {"m"}:
             return COMPARISONS[sign](order_times(np.asarray(left), np.asarray(right)), 0)
-        return COMPARISONS[sign](widen_floats(left, right), widen_floats(right, left))
+        return COMPARISONS[sign](_widen_floats(left, right), _widen_floats(right, left))
     except (TypeError, OverflowError) as error:
         types = " and ".join(str(getattr(each, "dtype", type(each).__name__)) for each in (left, right))
         raise ConditionError(f"values of {types} cannot be compared: {error}") from None
+
+
+def _widen_floats(values: Any, other: Any) -> Any:
+    """Values as float64 where a number that they are compared with would become another one in a smaller float.
+
+    Beside integers that float64 may round they are Python's floats. Fractions are rounded: 0.1 is the 0.1 of the feature.
+    """
+    if getattr(values, "dtype", None) not in FLOATS or not isinstance(other, (int, float)):
+        return values
+    if isinstance(other, int) and abs(other) > MOST_EXACT:
+        return values.astype(object)
+    with np.errstate(all="ignore"):
+        rounded = float(values.dtype.type(other))
+    is_other = isinstance(other, int) or rounded == 0 or np.isinf(rounded)
+    return values.astype(np.float64) if is_other and rounded != other else values
 
 
 def _is_text(values: Any) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from headrace import _optional
-from headrace._numbers import is_exact
+from headrace._numbers import is_kept
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
@@ -170,16 +170,12 @@ def _fit_values(values: Any, feature: Feature, name: str, shape: tuple[int | Non
     wanted = feature.numpy_dtype
     if feature.is_text or values.dtype == wanted:
         return values
-    if values.dtype.kind not in "biufcmM" or (values.dtype.kind in "mM") != (wanted.kind in "mM"):
+    kind = values.dtype.kind
+    if kind not in "biufcmM" or (kind != wanted.kind and (kind in "mM" or wanted.kind in "mM")):
         raise refuse(found)
     with np.errstate(all="ignore"):
         cast = values.astype(wanted)
-        if values.dtype.kind == "f" and wanted.kind == "f":
-            changed = np.isfinite(values) & ~np.isfinite(cast)
-        elif values.dtype.kind in "iu" and wanted.kind == "f":
-            changed = ~is_exact(values, wanted)
-        else:
-            changed = cast != values
+    changed = ~is_kept(values, cast)
     if changed.any():
         at = int(np.argmax(changed.reshape(len(values), -1).any(axis=1)))
         raise refuse(f"{values[at]!r:.60}", at)
