@@ -1,7 +1,6 @@
 """Numbers and times as arrays, none of them changed: how they are joined, compared, and filled up to one length.
 
-NumPy makes floats of integers that no dtype holds together, and those round. Columns of text are known by their attributes, and so are
-tensors: this module is below both.
+NumPy makes floats of integers that no dtype holds together, and those round. Text and tensors are known by their attributes: both are above.
 """
 
 from __future__ import annotations
@@ -365,8 +364,11 @@ def widen_floats(values: Any, other: Any) -> Any:
 
     Beside integers that float64 may round they are Python's floats. Fractions are rounded: 0.1 is the 0.1 of the feature.
     """
-    if getattr(values, "dtype", None) not in FLOATS or not isinstance(other, (int, float)):
+    if getattr(values, "dtype", None) not in FLOATS or not isinstance(other, (int, float, np.ndarray)):
         return values
+    if isinstance(other, np.ndarray):
+        is_large = other.dtype.kind in "iu" and ((other > MOST_EXACT) | (other < -MOST_EXACT)).any()
+        return values.astype(object) if is_large else values
     if isinstance(other, int) and abs(other) > MOST_EXACT:
         return values.astype(object)
     with np.errstate(all="ignore"):
