@@ -444,9 +444,9 @@ class CsvDecoder:
         The same for rows that follow each other. A stretch is (buffer, start of the first row, end of the last one or start of the one after it). None if there are not `rows` of them, or if any is not as it should be: decode reports why, or decodes them.
         """
 
-def encode_csv(columns: list[tuple[int, int, Any] | tuple[int, int, Any, list[bytes]]], rows: int, dialect: tuple[str, str, str], line_end: str) -> bytes:
+def encode_csv(columns: list[tuple[int, int, Any] | tuple[int, int, Any, list[bytes]]], rows: int, dialect: tuple[str, str, str], line_end: str, missing: str = 'nan') -> bytes:
     """
-    Rows as text. Columns are (kind, values per row, values): a flat array, and of texts a list of bytes, or their data and offsets. A fourth item has a text for each value of a row, which is quoted in any case.
+    Rows as text. Columns are (kind, values per row, values): a flat array, and of texts a list of bytes, or their data and offsets. A fourth item has a text for each value of a row, which is quoted in any case. `missing` is written for NaN.
     """
 
 class RecordDecoder:

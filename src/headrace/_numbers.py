@@ -1,7 +1,6 @@
 """Numbers and times as arrays, none of them changed: how they are joined, compared, and filled up to one length.
 
-NumPy makes floats of integers that no dtype holds together, and those round. Columns of text are known by their attributes, and so are
-tensors: this module is below both.
+NumPy makes floats of integers that no dtype holds together, and those round. Text and tensors are known by their attributes: both are above.
 """
 
 from __future__ import annotations

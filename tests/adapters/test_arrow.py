@@ -341,3 +341,32 @@ def test_what_is_no_table_yet_says_how_it_becomes_one(tmp_path):
     for read in (hr.open, from_arrow):
         with pytest.raises(TypeError, match=r"frame.collect\(\)"):
             read(polars.DataFrame({"x": [1]}).lazy())
+
+
+@pytest.mark.parametrize("library", ["pyarrow", "pandas", "polars"])
+def test_a_null_in_one_field_of_a_struct_leaves_the_others_readable(library):
+    pytest.importorskip(library)
+    cells = [{"x": None, "y": 1}, {"x": b"a", "y": 2}]
+    table = pa.table({"n": [5, 6], "s": pa.array(cells, pa.struct([("x", pa.binary()), ("y", pa.int32())]))})
+    if library != "pyarrow":
+        table = table.to_pandas() if library == "pandas" else pytest.importorskip("polars").from_arrow(table)
+    source = hr.open(table)
+    assert source.select("s/y").batch([1, 0])["s/y"].tolist() == [2, 1]
+    assert [batch["s/y"].tolist() for batch in hr.Loader(source.select("s/y", "n"), 2)] == [[1, 2]]
+    assert len(source.filter(hr.condition("`s/y` > 1")).select("n")) == 1
+    assert (source["s/y"] > 1).tolist() == [False, True]
+    with pytest.raises(hr.SchemaMismatch, match="feature 's/x'"):
+        source.select("s/x").batch([0])
+
+
+def test_a_type_without_an_array_type_is_named_once():
+    for table in (pa.table({"a": pa.nulls(2)}), pa.table({"a": pa.nulls(2)}).to_batches()[0]):
+        with pytest.raises(hr.UnsupportedData, match="^expected a column that has an array type") as raised:
+            from_arrow(table)
+        assert raised.value.where.feature == "a"
+
+
+def test_names_that_polars_cannot_export_are_refused():
+    polars = pytest.importorskip("polars")
+    with pytest.raises(hr.UnsupportedData, match="names without NUL"):
+        from_arrow(polars.DataFrame({"a\0b": [1]}))

@@ -251,3 +251,9 @@ def test_rows_of_rows_that_arrow_has_no_type_for_are_cells():
     rows = hr.Ragged(np.array([1j, 2]), np.array([0, 1, 2]))
     frame = to_pandas(hr.ColumnSource({"x": hr.Ragged(rows, np.array([0, 2]))}))
     assert frame["x"][0].to_list() == [[1j], [2]]
+
+
+def test_periods_are_refused():
+    frame = pd.DataFrame({"p": pd.period_range("2020-01", periods=2, freq="M")})
+    with pytest.raises(hr.UnsupportedData, match=r"found period.M. - at feature 'p'"):
+        from_pandas(frame)

@@ -87,6 +87,7 @@ def test_rows_by_index(run, people):
     assert "row 12 is not below 12" in done.err
     assert run("head", people, "--rows", "1..3").code == 2
     assert run("head", people, "--rows", "1", "--where", "age = 20").code == 2
+    assert run("head", people, "--rows", "0:4", "-n", 1).code == 2
 
 
 def test_a_condition_that_cannot_be_read(run, people):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html.parser
 import json
+import os
 import xml.etree.ElementTree as ET
 
 import numpy as np
@@ -153,3 +154,11 @@ def test_wrong_options(run, people, tmp_path):
     assert "there is no folder no" in " ".join(done.err.split())
     found = features(run("stats", people, "--json", "--where", "age > 20", "--where", "age < 22"))
     assert (found["age"]["minimum"], found["age"]["maximum"]) == (21, 21)
+
+
+def test_a_page_names_files_whose_names_are_not_utf8(run, tmp_path):
+    path = os.fsdecode(os.fsencode(tmp_path) + b"/bad\xff.csv")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("a,b\n1,2\n")
+    assert run("stats", path, "--html", tmp_path / "page.html").code == 0
+    assert "bad\\udcff.csv" in (tmp_path / "page.html").read_text(encoding="utf-8")

@@ -774,3 +774,13 @@ def test_whole_floats_that_are_no_integers(tmp_path):
     assert source[0]["a"] == 2**53 - 1
     with pytest.raises(hr.SchemaMismatch, match="found '9007199254740993.0' - at .*record 1"):
         source.batch([0, 1])
+
+
+@pytest.mark.parametrize("text", ["1e-400", "-1e-400", "3.00000000000000000000001", "300000000000000000000001e-23"])
+def test_fractions_too_fine_for_a_float_are_no_integers(tmp_path, text):
+    for dtype in ("int8", "uint64"):
+        (tmp_path / "x.csv").write_text(f"a\n3.000\n300e-2\n0.003e+3\n{text}\n")
+        source = hr.open(tmp_path / "x.csv", schema={"a": hr.Feature(dtype)})
+        assert source.batch([0, 1, 2])["a"].tolist() == [3, 3, 3]
+        with pytest.raises(hr.SchemaMismatch, match="expected an integer"):
+            source[3]

@@ -137,8 +137,15 @@ def test_a_given_schema_of_images(table):
     source = hr.open(table, schema=schema)
     assert source.schema == hr.Schema(schema)
     assert source[3]["path"].shape == (16, 24, 1)
-    assert hr.open(table, schema={"path": hr.Feature("str")})[0]["path"].shape == (16, 24, 3)  # detected nevertheless
-    assert hr.open(table, schema={"path": hr.Feature("str")}, image_columns=())[0] == {"path": "jpegs/0.jpg"}
+
+
+def test_a_given_type_of_text_stays_text(table):
+    schema = {"path": hr.Feature("str")}
+    assert hr.open(table, schema=schema)[0] == {"path": "jpegs/0.jpg"}
+    assert hr.open(table, schema=schema, image_columns=["path"])[0]["path"].shape == (16, 24, 3)
+    if table.suffix == ".csv":
+        assert hr.open(table, format=hr.CSV(types={"path": "str"}))[0] == {"path": "jpegs/0.jpg", "label": 0}
+        assert hr.open(table, format=hr.CSV(types={"label": "int8"}))[0]["path"].shape == (16, 24, 3)
 
 
 ROWS_LOOKED_AT = 64

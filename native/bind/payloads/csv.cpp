@@ -314,14 +314,15 @@ struct Inputs {
     }
 };
 
-nb::object encode(nb::list columns, std::size_t rows, nb::tuple marks, const std::string& line_end) {
+nb::object encode(nb::list columns, std::size_t rows, nb::tuple marks, const std::string& line_end,
+                  const std::string& missing) {
     Inputs inputs;
     for (nb::handle item : columns) inputs.add(item, rows);
     const csv::Dialect dialect = dialect_of(marks);
     std::vector<char> text;
     {
         const nb::gil_scoped_release release;
-        text = csv::encode(inputs.sources, rows, dialect, line_end);
+        text = csv::encode(inputs.sources, rows, dialect, line_end, missing);
     }
     return nb::bytes(text.data(), text.size());
 }
@@ -412,10 +413,12 @@ void register_csv(nb::module_& module) {
              "be: decode reports why, or decodes them.");
     module.def(
         "encode_csv", guarded(&encode), nb::arg("columns"), nb::arg("rows"), nb::arg("dialect"), nb::arg("line_end"),
+        nb::arg("missing") = "nan",
         nb::sig("def encode_csv(columns: list[tuple[int, int, typing.Any] | tuple[int, int, typing.Any, list[bytes]]], "
-                "rows: int, dialect: tuple[str, str, str], line_end: str) -> bytes"),
+                "rows: int, dialect: tuple[str, str, str], line_end: str, missing: str = 'nan') -> bytes"),
         "Rows as text. Columns are (kind, values per row, values): a flat array, and of texts a list of bytes, or "
-        "their data and offsets. A fourth item has a text for each value of a row, which is quoted in any case.");
+        "their data and offsets. A fourth item has a text for each value of a row, which is quoted in any case. "
+        "`missing` is written for NaN.");
 }
 
 } // namespace headrace::bind

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <string>
 
 #include "core/csv/number.hpp"
@@ -45,7 +46,8 @@ template <typename T> T load(const std::byte* from) noexcept {
 }
 
 void put_text(Lines& lines, std::string_view text, const Dialect& dialect, bool is_quoted) {
-    const char quote = dialect.quote.value_or('"');
+    if (!dialect.quote) return lines.put(text);
+    const char quote = *dialect.quote;
     const char odd[4] = {dialect.delimiter, quote, '\n', '\r'};
     if (text.find_first_of(std::string_view(odd, 4)) == std::string_view::npos && !is_quoted) return lines.put(text);
     lines.put(quote);
@@ -68,6 +70,11 @@ bool is_alike(std::string_view text, std::string_view name) {
     return begin != std::string_view::npos && text.substr(begin, text.find_last_not_of(blanks) + 1 - begin) == name;
 }
 
+bool is_missing(const Source& source, std::size_t i) noexcept {
+    if (source.kind == Values::float64) return std::isnan(load<double>(source.numbers + i * 8));
+    return source.kind == Values::float32 && std::isnan(load<float>(source.numbers + i * 4));
+}
+
 void put_number(Lines& lines, const Source& source, std::size_t i, const Dialect& dialect) {
     char* const to = lines.room(most_digits);
     switch (source.kind) {
@@ -84,7 +91,8 @@ void put_number(Lines& lines, const Source& source, std::size_t i, const Dialect
 } // namespace
 
 std::vector<char> encode(std::span<const Source> sources, std::size_t rows, const Dialect& dialect,
-                         std::string_view line_end) {
+                         std::string_view line_end, std::string_view missing) {
+    const bool is_word = missing != "nan"; // otherwise numbers write it
     std::vector<char> out;
     Lines lines(out);
     std::size_t width = 0;
@@ -100,6 +108,8 @@ std::vector<char> encode(std::span<const Source> sources, std::size_t rows, cons
                     const std::string_view text = source.texts[i];
                     const bool is_known = !source.quoted.empty() && is_alike(text, source.quoted[k]);
                     put_text(lines, text, dialect, is_known || (width == 1 && text.empty()));
+                } else if (is_word && is_missing(source, i)) {
+                    put_text(lines, missing, dialect, width == 1 && missing.empty());
                 } else {
                     put_number(lines, source, i, dialect);
                 }

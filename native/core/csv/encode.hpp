@@ -22,9 +22,9 @@ struct Source {
 };
 
 /// Writes rows as text, each with its line end. Quotes texts that contain a delimiter, a quote or a line end, those of
-/// `quoted`, and texts that would otherwise make an empty line. The caller has checked that every column holds `rows` *
-/// `count` values.
+/// `quoted`, and texts that would otherwise make an empty line; none of them in a dialect without quotes. NaN becomes
+/// `missing`. The caller has checked that every column holds `rows` * `count` values.
 [[nodiscard]] std::vector<char> encode(std::span<const Source> sources, std::size_t rows, const Dialect& dialect,
-                                       std::string_view line_end);
+                                       std::string_view line_end, std::string_view missing = "nan");
 
 } // namespace headrace::csv

@@ -8,6 +8,28 @@
 namespace headrace::csv {
 namespace {
 
+/// Whether no digit but zeros is left behind the decimal mark of a number once its exponent has moved it: a float that
+/// is whole may have been rounded to it.
+bool is_whole(std::string_view text, char decimal) noexcept {
+    constexpr std::int64_t most = 1'000'000'000; // more than the digits of a row
+    std::int64_t place = 0, last = 0;            // digits up to here, and up to the last one that is not zero
+    std::int64_t mark = -1;                      // digits before the mark
+    std::size_t at = text.find_first_of("eE");
+    for (const char byte : text.substr(0, at)) {
+        if (byte == decimal) mark = place;
+        if (byte < '0' || byte > '9') continue;
+        ++place;
+        if (byte != '0') last = place;
+    }
+    if (mark < 0) mark = place;
+    if (last == 0 || at == std::string_view::npos) return last <= mark;
+    std::int64_t exponent = 0;
+    const bool negative = text[++at] == '-';
+    for (const char byte : text.substr(at))
+        if (byte >= '0' && byte <= '9' && exponent < most) exponent = exponent * 10 + (byte - '0');
+    return last - mark <= (negative ? -exponent : exponent);
+}
+
 /// Integers written as floats (3.0), common in columns with missing values.
 bool whole_of_float(std::string_view text, Kind kind, char decimal, std::uint64_t& bits) {
     double value = 0;
@@ -16,7 +38,7 @@ bool whole_of_float(std::string_view text, Kind kind, char decimal, std::uint64_
     if (!(value > -exact && value < exact) || (kind == Kind::uint64 && value < 0)) return false;
     const auto whole = static_cast<std::int64_t>(value);
     bits = static_cast<std::uint64_t>(whole);
-    return static_cast<double>(whole) == value;
+    return static_cast<double>(whole) == value && is_whole(text, decimal);
 }
 
 [[noreturn]] void fail(Fault fault, Kind kind, std::size_t offset, std::size_t k) {

@@ -225,7 +225,7 @@ class Run {
         if (number.digits > most_digits && csv::read_uint64(reader.since(begin), number.mantissa) == 0) return false;
         if (number.negative) {
             const std::uint64_t limit = spec.kind == Kind::int64 ? 0 - static_cast<std::uint64_t>(spec.least) : 0;
-            if (number.mantissa > limit || spec.kind == Kind::uint64) return false;
+            if (number.mantissa > limit) return false;
             number.mantissa = 0 - number.mantissa;
         } else if (number.mantissa > spec.most) {
             return false;

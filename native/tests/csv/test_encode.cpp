@@ -1,5 +1,7 @@
 #include "core/csv/encode.hpp"
 
+#include <cmath>
+
 #include "check.hpp"
 
 using namespace headrace;
@@ -24,6 +26,35 @@ void test_encoding() {
     check(std::string_view(known.data(), known.size()) == "\"a\",b\nab,\" a\t\"\n");
 }
 
+std::string written(std::span<const csv::Source> sources, std::size_t rows, const csv::Dialect& dialect,
+                    std::string_view missing = "nan") {
+    const std::vector<char> text = csv::encode(sources, rows, dialect, "\n", missing);
+    return {text.data(), text.size()};
+}
+
+void test_no_quotes() {
+    csv::Dialect bare;
+    bare.quote.reset();
+    csv::Source text{csv::Values::text, 2, nullptr, {"5\" pipe", "\"", "", "a"}};
+    text.quoted = {"a", "a"};
+    check(written({&text, 1}, 2, bare) == "5\" pipe,\"\n,a\n");
+}
+
+void test_missing() {
+    const double doubles[2] = {std::nan(""), 0.5};
+    const float floats[2] = {1, -std::nanf("")};
+    const csv::Source sources[2] = {{csv::Values::float64, 1, reinterpret_cast<const std::byte*>(doubles), {}},
+                                    {csv::Values::float32, 1, reinterpret_cast<const std::byte*>(floats), {}}};
+    check(written(sources, 2, plain) == "nan,1.0\n0.5,nan\n");
+    check(written(sources, 2, plain, "") == ",1.0\n0.5,\n");
+    check(written(sources, 2, plain, "a,b") == "\"a,b\",1.0\n0.5,\"a,b\"\n");
+    check(written({sources, 1}, 2, plain, "") == "\"\"\n0.5\n");
+}
+
 } // namespace
 
-int main() { test_encoding(); }
+int main() {
+    test_encoding();
+    test_no_quotes();
+    test_missing();
+}

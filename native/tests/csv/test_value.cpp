@@ -40,6 +40,13 @@ void test_faults() {
     }
     for (const std::string_view text : {"9007199254740993.0", "-9007199254740993.0", "9007199254740992.0", "1e300"})
         check(fault_of([&] { (void)number(text, csv::Kind::int64); }).fault == Fault::wrong_kind);
+    for (const std::string_view text :
+         {"1e-400", "-1e-400", "3.00000000000000000000001", "300000000000000000000001e-23"})
+        check(fault_of([&] { (void)number(text, csv::Kind::int64); }).fault == Fault::wrong_kind);
+    for (const std::string_view text : {"3.", "+3.000", "300e-2", "0.003E+3", ".3e1", "3e-0"})
+        check(number(text, csv::Kind::int64) == 3);
+    for (const std::string_view text : {"0e-400", "-0.0", "0.000", "0e99999999999"})
+        check(number(text, csv::Kind::uint64) == 0);
     check(number("9007199254740991.0", csv::Kind::int64) == 9007199254740991);
     check(fault_of([] { (void)number("", csv::Kind::uint64); }).fault == Fault::missing);
     check(fault_of([] { (void)number("-1", csv::Kind::uint64); }).fault == Fault::wrong_kind);

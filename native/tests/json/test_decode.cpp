@@ -137,6 +137,7 @@ void test_lines_that_are_not_plain() {
     check(!is_plain(spec("t", json::Kind::text), "{\"t\":\"\xc3\"}"));
     check(!is_plain(spec("t", json::Kind::text, 1), "{\"t\":[\"\xc3\",\"\xa9\"]}"), "each value is text by itself");
     check(!is_plain(spec("u", json::Kind::uint64), R"({"u":-1})"));
+    check(is_plain(spec("u", json::Kind::uint64), R"({"u":-0})"));
     check(fault_of([&] { json::Decoder({whole, whole}); }).fault == Fault::range);
 }
 

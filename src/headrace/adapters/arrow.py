@@ -146,22 +146,26 @@ def from_arrow(table: Any) -> Source:
         raise TypeError(f"{expected}, got {_kind(table)}. {hint}".removesuffix(". "))
     _refuse_objects(table)
     try:
-        return Source(ArrowNode(pa.table(table)))
+        made = pa.table(table)
     except (TypeError, ValueError, ArithmeticError, NotImplementedError) as error:
         raise UnsupportedData(
             Where(), expected="columns of equal length and of types that Arrow supports", found=str(error)
         ) from error
+    return Source(ArrowNode(made))
 
 
 def _refuse_objects(frame: Any) -> None:
-    """Refuse Python objects in a frame of Polars, which gives their addresses as bytes.
+    """Refuse Python objects in a frame of Polars, which gives their addresses as bytes, and names with NUL, at which it ends the process.
 
     Raises:
-        UnsupportedData: A column holds some.
+        UnsupportedData: A column holds some, or has such a name.
     """
     if type(frame).__module__.partition(".")[0] != "polars":
         return
     for name, kind in getattr(frame, "schema", {}).items():
+        if "\0" in name:
+            expected, found = "names without NUL, which Polars cannot export", repr(name)
+            raise UnsupportedData(Where(feature=name), expected=expected, found=found, hint="Rename that column first.")
         if _holds_objects(kind):
             hint = "Convert or drop that column first."
             raise UnsupportedData(
@@ -198,12 +202,12 @@ class ArrowNode(RowBlocks):
 
     Args:
         table: A ``pyarrow.Table``.
-        schema: The features of its columns, structs opened. Default: those of their types.
+        schema: The features to read, structs opened. Default: all, as the types of the columns say.
     """
 
     def __init__(self, table: Any, schema: Schema | None = None) -> None:
         self.table = table
-        self._leaves = list(leaves_of(table.schema))
+        self._leaves = [leaf for leaf in leaves_of(table.schema) if schema is None or leaf.name in schema]
         if schema is None:
             text = (table.schema.metadata or {}).get(KEY.encode())
             schema = find_schema(self._leaves, embedded_schema(text))
@@ -223,11 +227,11 @@ class ArrowNode(RowBlocks):
         return Where(record=index)
 
     def narrow(self, names: tuple[str, ...], /) -> Node:
-        """Without the columns that nothing reads; a struct of which one field is wanted stays."""
-        roots = sorted({leaf.path[0] for leaf in self._leaves if leaf.name in names})
-        if not roots:
+        """Without the columns that nothing reads. A struct of which one field is wanted stays in the table; its other fields are not read."""
+        wanted = [leaf for leaf in self._leaves if leaf.name in names]
+        if not wanted:
             return self
-        kept = tuple(leaf.name for leaf in self._leaves if leaf.path[0] in roots)
+        roots, kept = sorted({leaf.path[0] for leaf in wanted}), tuple(leaf.name for leaf in wanted)
         return ArrowNode(self.table.select(roots), self.schema.select(kept))
 
     def cuts_cleanly(self) -> bool:

@@ -106,6 +106,13 @@ def from_pandas(frame: Any) -> Source:
 
 
 def _arrow_column(pa: Any, series: Any, name: str) -> Any:
+    if type(series.dtype).__name__ == "PeriodDtype":
+        raise UnsupportedData(
+            Where(feature=name),
+            expected="points in time, as Arrow would make numbers of periods",
+            found=str(series.dtype),
+            hint="Convert them first: series.dt.to_timestamp().",
+        )
     try:
         cells = series.tolist() if series.dtype == object else []
         first = next((cell for cell in cells if not _is_missing(cell)), None)

@@ -50,6 +50,9 @@ from headrace.viewer.server import LOOPBACK, run_viewer
 
 __all__ = ["head", "inspect", "print_schema", "schema", "view"]
 
+SHOWN = 5
+"""Examples that ``head`` shows unless told otherwise."""
+
 
 def schema(
     paths: Paths,
@@ -92,7 +95,10 @@ def print_schema(schema: Schema, *, indent: int = 0) -> None:
 def head(
     paths: Paths,
     *,
-    count: Annotated[int, typer.Option("--count", "-n", min=0, help="Largest number of examples.")] = 5,
+    count: Annotated[
+        int | None,
+        typer.Option("--count", "-n", min=0, show_default=False, help="Largest number of examples.  [default: 5]"),
+    ] = None,
     rows: Annotated[
         list[str] | None,
         typer.Option(
@@ -127,6 +133,9 @@ def head(
     wanted = where_in(where)
     if rows and wanted is not None:
         raise typer.BadParameter("use either --rows or --where", param_hint="--rows")
+    if rows and count is not None:
+        raise typer.BadParameter("use either --rows or --count", param_hint="--rows")
+    count = SHOWN if count is None else count
     # A condition may need features that are not among the columns.
     source = open_from_options(
         paths,

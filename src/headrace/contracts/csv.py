@@ -37,20 +37,22 @@ class CSV:
 
     Args:
         header: ``True``: the first row names the columns. ``False``: there is no header, and the columns are ``c0``,
-            ``c1``, .... A list of names: there is no header. For writing: whether to write one (``None``: yes).
+            ``c1``, .... A list of names: there is no header. For writing: whether to write one (``None``: yes); a list of
+            names must be those of the columns.
         delimiter: The character between fields; for writing, by default ``","``, or a tab in a ``.tsv``.
         quote: The character around quoted fields, doubled inside them; ``""`` if quotes are ordinary text.
         encoding: Any text encoding of Python: ``"utf-8"``, ``"utf-8-sig"`` (with a byte order mark), ``"utf-16"``,
             ``"latin-1"``, ``"cp1252"``, ``"cp932"``, ``"euc_jp"``, ``"gb18030"``, ... By default UTF-8, or UTF-16 if the
             file begins with its byte order mark.
-        missing: Texts that mean a missing number. Text columns keep them.
+        missing: Texts that mean a missing number. Text columns keep them. For writing: NaN is ``nan``, or the first of
+            these if that is not among them.
         types: Types of some columns, instead of inferred ones: names to dtypes or to :class:`~headrace.Feature` values.
         floats: The dtype of columns inferred as floats: ``"float64"`` or ``"float32"``, rounded to the nearest.
         decimal: The decimal mark: ``"."`` or ``","``.
         newline: For writing: the end of each row.
 
     Raises:
-        ValueError: The options contradict each other.
+        TypeError, ValueError: An option is of another type, or the options contradict each other.
 
     >>> CSV(header=False, delimiter=";").delimiter
     ';'
@@ -72,11 +74,8 @@ class CSV:
             put(self, "header", _names(self.header))
         if self.encoding is not None:
             put(self, "encoding", _known_encoding(self.encoding))
-        missing: Any = self.missing
-        if isinstance(missing, str) and "," in missing:
-            raise ValueError(f"missing must be a list of words, such as ['?', 'NA'], got {missing!r}")
-        put(self, "missing", (missing,) if isinstance(missing, str) else tuple(missing))
-        put(self, "types", {name: _feature(given) for name, given in (self.types or {}).items()})
+        put(self, "missing", _words(self.missing))
+        put(self, "types", _features(self.types))
         self._check_marks()
 
     def _check_marks(self) -> None:
@@ -84,7 +83,7 @@ class CSV:
             raise ValueError(
                 f"delimiter must be one ASCII character, not a line end or a quote, got {self.delimiter!r}"
             )
-        if self.quote and (not _is_mark(self.quote) or self.quote == self.delimiter):
+        if self.quote != "" and (not _is_mark(self.quote) or self.quote == self.delimiter):
             raise ValueError(f"quote must be one ASCII character, or '' for none, got {self.quote!r}")
         if self.decimal not in (".", ",") or self.decimal == self.delimiter:
             raise ValueError(f"decimal must be '.' or ',', and not the delimiter, got {self.decimal!r}")
@@ -118,8 +117,9 @@ class CSV:
         return cls(**given)
 
     def with_delimiter(self, delimiter: str) -> CSV:
-        """A copy with this delimiter, unless it has one."""
-        return self if self.delimiter is not None else replace(self, delimiter=delimiter)
+        """A copy with this delimiter, unless it has one: a semicolon in place of a decimal comma, as when reading."""
+        chosen = ";" if delimiter == self.decimal else delimiter
+        return self if self.delimiter is not None else replace(self, delimiter=chosen)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,29 +172,43 @@ class CsvDialect:
         return repr((self.header, self.marks, self.width, self.encoding, self.transcode))
 
 
-def _is_mark(text: str) -> bool:
-    return len(text) == 1 and text.isascii() and text not in "\r\n\0" and not text.isalnum()
+def _is_mark(text: Any) -> bool:
+    return isinstance(text, str) and len(text) == 1 and text.isascii() and text not in "\r\n\0" and not text.isalnum()
 
 
 def _names(names: Sequence[str]) -> tuple[str, ...]:
     if (isinstance(names, str) and "," in names) or not isinstance(names, Iterable):
         raise ValueError(f"header must be True, False or a list of names, such as ['a', 'b'], got {names!r}")
     found = (names,) if isinstance(names, str) else tuple(names)
-    if not found or len(set(found)) < len(found):
+    if not found or not all(isinstance(name, str) for name in found) or len(set(found)) < len(found):
         raise ValueError(f"header must be True, False or names that differ from each other, got {names!r}")
     return found
 
 
-def _feature(given: Any) -> Feature:
-    return given if isinstance(given, Feature) else Feature(given)
+def _words(missing: Any) -> tuple[str, ...]:
+    words = (missing,) if isinstance(missing, str) and "," not in missing else missing
+    is_list = isinstance(words, Iterable) and not isinstance(words, (str, bytes))
+    found = tuple(words) if is_list else ()
+    if not is_list or not all(isinstance(word, str) for word in found):
+        raise ValueError(f"missing must be a list of words, such as ['?', 'NA'], got {missing!r}")
+    return found
+
+
+def _features(types: Any) -> dict[str, Feature]:
+    if not isinstance(types, Mapping | None):
+        raise TypeError(f"types must be a dict, such as {{'age': 'int16'}}, got {types!r}")
+    return {name: given if isinstance(given, Feature) else Feature(given) for name, given in (types or {}).items()}
 
 
 def _known_encoding(name: str) -> str:
     """The normal name of an encoding.
 
     Raises:
+        TypeError: It is no name.
         ValueError: There is no such encoding, or it is not one of text.
     """
+    if not isinstance(name, str):
+        raise TypeError(f"encoding must be the name of one, such as 'cp932', got {name!r}")
     try:
         codec = codecs.lookup(name)
     except (LookupError, ValueError):

@@ -68,14 +68,14 @@ def with_images(node: Node, image_columns: Sequence[str] | None, *, in_schema: S
 
 
 def as_paths(format: str, schema: Schema | None) -> tuple[Schema | None, list[str] | None]:
-    """A schema given for a text file, in which images are paths, and the names of those features, if there are any.
+    """A schema given for a text file, in which images are paths, and the names of those features; ``None`` where no schema says what they are.
 
     >>> as_paths("csv", Schema({"image": Feature("bytes", encoding="jpeg")}))
     (Schema({'image': Feature('str')}), ['image'])
     """
-    names = [name for name, feature in (schema or {}).items() if feature.encoding is not None]
-    if schema is None or not names or format not in TEXT_FORMATS:
+    if schema is None or format not in TEXT_FORMATS:
         return schema, None
+    names = [name for name, feature in schema.items() if feature.encoding is not None]
     return Schema({name: Feature("str") if name in names else feature for name, feature in schema.items()}), names
 
 
@@ -93,8 +93,9 @@ def _take_columns(node: Node, names: Sequence[str]) -> dict[str, Feature]:
 
 
 def _find_columns(node: Any) -> dict[str, Feature]:
-    """The columns most of whose first values name images below the folder, as the images that they become."""
-    names = [name for name, feature in node.schema.items() if feature == Feature("str")]
+    """The columns most of whose first values name images below the folder, as the images that they become. Not those of a type that was given."""
+    given = (node.records.dialect.types or {}) if isinstance(node, CsvNode) else {}
+    names = [name for name, feature in node.schema.items() if feature == Feature("str") and name not in given]
     if not names:
         return {}
     first = _sample(node, names, FIRST)

@@ -695,3 +695,11 @@ def test_a_file_that_grows(tmp_path):
     with path.open("a") as file:
         file.write("2\n" * 100)
     assert [row["a"] for row in source] == [1] * 5000
+
+
+@pytest.mark.parametrize("mark", [";", "|", "\t"])
+def test_a_mark_in_the_first_row_alone_is_part_of_a_name(mark):
+    assert dialect(f"temp{mark}C\n1\n8\n").names == (f"temp{mark}C",)
+    assert dialect(f"a{mark}b\n1{mark}2\n8\n").names == ("a", "b")
+    assert dialect(f"a{mark}b\n").delimiter == mark
+    assert dialect(f"a{mark}b\n1{mark}2{mark}3\n").delimiter == mark  # damaged

@@ -713,3 +713,59 @@ def test_a_folder_of_other_json_is_of_no_known_format(tmp_path):
     (tmp_path / "dataset_info.json").write_text('{\n  "name": "x"\n}\n')
     with pytest.raises(hr.UnknownFormat):
         hr.open(tmp_path)
+
+
+@pytest.mark.parametrize("bad", [b'{"id": 1, "x": 5, "note": "caf\xe9"}', b'{"id": 1, "x": 5, "not\xe9": 2}'])
+@pytest.mark.parametrize("before", [1, 300])
+def test_bytes_that_are_not_utf8_in_other_keys(tmp_path, bad, before):
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(b'{"id": 0, "x": 1.5}\n' * before + bad + b'\n{"id": 3, "x": 1}\n')
+    report = hr.verify(path)
+    assert [fault.where.record for fault in report.faults] == [before]
+    if before > 256 or b"note" not in bad:  # else the key is known, and the rows before lack it
+        with pytest.raises(CorruptRecord, match=f"byte 0xe9 .* record {before}"):
+            hr.open(path).batch(range(before + 2))
+    skipping = hr.open(path, on_corrupt="skip")
+    assert ([int(e["id"]) for e in skipping][before - 1 :], skipping.skipped.records) == ([0, 3], 1)
+    # What is not wanted may hold anything.
+    for wanted in (
+        {"schema": {"id": hr.Feature("int64"), "x": hr.Feature("float64")}},
+        {"columns": ["id", "x"]},
+    ):
+        for how in ("raise", "skip"):
+            source = hr.open(path, on_corrupt=how, **wanted)
+            assert [int(e["id"]) for e in source][before - 1 :] == [0, 1, 3]
+            assert source.skipped.records == 0
+    assert hr.verify(path, schema={"id": hr.Feature("int64")}).ok
+    note = {"id": hr.Feature("int64"), "note": hr.Feature("str", default="")}
+    if b"note" in bad:
+        assert hr.open(path, on_corrupt="skip", schema=note).skipped.records == 1
+
+
+def test_a_repeated_key_beside_other_bytes(tmp_path):
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(b'{"id": 0}\n{"id": 1, "id": 2, "\xff": 3}\n')
+    schema = {"id": hr.Feature("int64")}
+    with pytest.raises(CorruptRecord, match="twice"):
+        hr.open(path, schema=schema).batch([0, 1])
+    assert hr.open(path, schema=schema, on_corrupt="skip").skipped.records == 1
+
+
+@pytest.mark.parametrize("text", ["70000", "1e308", "1.8e308", "-9e308", "1" + "0" * 308, "1e309"])
+@pytest.mark.parametrize("is_list", [False, True])
+@pytest.mark.filterwarnings("error")
+def test_numbers_beyond_float16_are_refused(tmp_path, text, is_list):
+    (tmp_path / "x.jsonl").write_text(f'{{"a": {f"[{text}]" if is_list else text}}}\n')
+    with pytest.raises(SchemaMismatch):
+        hr.open(tmp_path / "x.jsonl", schema={"a": hr.Feature("float16", (None,) if is_list else ())})[0]
+
+
+def test_minus_zero_is_an_integer_of_every_type(tmp_path):
+    (tmp_path / "x.jsonl").write_text('{"a": -0}\n{"a": -0.0}\n{"a": 5}\n')
+    for dtype in ("uint8", "uint64", "int8"):
+        assert hr.open(tmp_path / "x.jsonl", schema={"a": hr.Feature(dtype)})["a"].batch([0, 1, 2]).tolist() == [
+            0,
+            0,
+            5,
+        ]
+        assert hr.open(tmp_path / "x.jsonl", schema={"a": hr.Feature(dtype)})[0] == {"a": 0}

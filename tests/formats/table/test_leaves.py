@@ -211,3 +211,11 @@ def test_days_of_text_with_a_time_zone():
     for text in ("2024-01-01T00:00:00+02:00", "2024-01-01T00:00:01Z"):
         with pytest.raises(BadValue):
             from_arrow(pa.array([text]), days)
+
+
+@pytest.mark.parametrize("dtype", ["M8[s]", "m8[s]"])
+def test_text_without_values_under_a_time(dtype):
+    for texts in ([None, None], ["NaT", None]):
+        assert np.isnat(from_arrow(pa.array(texts, pa.string()), hr.Feature(dtype))).all()
+    with pytest.raises(BadValue, match="found 'x'"):
+        from_arrow(pa.array([None, "x"], pa.string()), hr.Feature(dtype))

@@ -218,3 +218,14 @@ def test_two_features_of_several_values_do_not_compare():
     batch = as_batch([{"a": 1, "b": 1, "y": 1, "v": [1], "r": [1, 2], "s": "", "t": ""}])
     with pytest.raises(ConditionError, match="only one side of a comparison may have several values"):
         condition("v = r").mask(batch, 1, OF_ROWS)
+
+
+@pytest.mark.parametrize("dtype", ["int64", "uint64"])
+@pytest.mark.parametrize("sign", sorted(SIGNS))
+def test_integers_beside_floats_are_not_rounded(dtype, sign):
+    integers = np.array([2**53 + 1, 2**53, 5, 2**62 + 1], dtype)
+    floats = np.array([2.0**53, 2.0**53, np.nan, 2.0**62])
+    pairs = list(zip(floats.tolist(), integers.tolist(), strict=True))
+    batch = {"f": floats, "i": integers}
+    assert condition(f"f {sign} i").mask(batch, 4).tolist() == [SIGNS[sign](f, i) for f, i in pairs]
+    assert condition(f"i {sign} f").mask(batch, 4).tolist() == [SIGNS[sign](i, f) for f, i in pairs]

@@ -130,3 +130,18 @@ def test_names_that_are_not_there(source):
 
 def test_repr_names_it(source):
     assert repr(source["vector"]) == "<FeatureColumn 'vector' of 9 values: Feature('float32', (5,))>"
+
+
+def test_integers_beside_floats_are_not_rounded():
+    source = hr.ColumnSource({"f": np.array([2.0**53, 2.0**53]), "i": np.array([2**53 + 1, 2**53])})
+    assert (source["f"] == source["i"]).tolist() == [False, True]
+    assert (source["i"] > source["f"]).tolist() == [True, False]
+    assert (source["f"] < np.array([2**53 + 1, 2**53], np.uint64)).tolist() == [True, False]
+    assert (source["f"] == 2**53 + 1).tolist() == [False, False]
+
+
+def test_isin_refuses_text_among_times():
+    source = hr.ColumnSource({"d": np.array(["2020-01-01", "NaT"], "M8[s]")})
+    with pytest.raises(TypeError, match=r"give isin times of NumPy"):
+        source["d"].isin(["2020-01-01"])
+    assert source["d"].isin(np.array(["2020-01-01"], "M8[D]")).tolist() == [True, False]

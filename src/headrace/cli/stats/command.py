@@ -98,7 +98,8 @@ def stats(
     title = paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
     if html is not None:
         with AtomicFile(html) as file:
-            file.write_text(page(title, found.statement + hint, summaries))
+            # names of files may hold bytes that are not UTF-8
+            file.write(page(title, found.statement + hint, summaries).encode(errors="backslashreplace"))
         note(f"wrote {html}")
     if as_json:
         print_json({"paths": list(paths), **found.to_json(), "statement": found.statement + hint})

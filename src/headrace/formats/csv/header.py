@@ -11,10 +11,13 @@ import numpy as np
 
 from headrace import _native
 from headrace.contracts.csv import MISSING, CsvDialect, Marks
+from headrace.errors import UnsupportedData, Where
 
-__all__ = ["NUMBERS", "is_headed", "needs_quotes"]
+__all__ = ["DELIMITERS", "NUMBERS", "check_names", "is_headed", "needs_quotes"]
 
 
+DELIMITERS = ("\t", ",", ";", "|")
+"""Those that are tried where none is given."""
 NUMBERS = ("whole", "positive", "huge", "real", "boolean")
 LEAST_COUNTED = 4  # pandas writes the header 0, 1, 2, 3 for unnamed columns; a row 0, 1 may be data
 NAME = re.compile(r"[^\W\d][\w .:()\[\]%#@&+*'-]{0,63}")
@@ -54,7 +57,7 @@ def is_headed(spans: _native.Spans, dialect: CsvDialect, first: list[bytes]) -> 
 
 
 def needs_quotes(names: Sequence[str], marks: Marks, *, has_numbers: bool) -> bool:
-    """Whether :func:`is_headed` would take a row of these names for data.
+    """Whether :func:`is_headed` would take a row of these names for data, or a reader would split the only name there is.
 
     Args:
         names: The names.
@@ -64,12 +67,30 @@ def needs_quotes(names: Sequence[str], marks: Marks, *, has_numbers: bool) -> bo
     texts = [name.encode() for name in names]
     if not marks[1] or _is_counted(texts):
         return False
+    if len(names) == 1 and any(mark in names[0] for mark in DELIMITERS):
+        return True
     row = _native.encode_csv([(6, len(texts), texts)], 1, marks, "\n")
     spans = _native.gather_csv([row], None, np.zeros(1, np.int64), marks)
     facts = _native.examine_csv(spans, marks, len(texts), list(MISSING))
     if any(fact[kind] for fact in facts for kind in (*NUMBERS, "missing")):
         return True
     return not has_numbers and not _look_like_names(names)
+
+
+def check_names(names: list[str]) -> None:
+    """Refuse names that would be read back as others: every name loses the blanks around it, and an empty one gets a number.
+
+    Raises:
+        UnsupportedData: There is one.
+    """
+    for name in names:
+        if "\0" in name or not name or name != name.strip():
+            raise UnsupportedData(
+                Where(feature=name),
+                expected="column names that are read back unchanged: not empty, without NUL, and without blanks at the ends",
+                found=repr(name)[:40],
+                hint="Rename it, as with source.rename, or write no header: format=hr.CSV(header=False).",
+            )
 
 
 def _look_like_names(texts: Sequence[str]) -> bool:

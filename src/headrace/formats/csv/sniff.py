@@ -14,7 +14,7 @@ from headrace import _native
 from headrace.contracts.csv import CSV, CsvDialect, is_direct
 from headrace.errors import CorruptFile, DataError, SchemaMismatch, UnsupportedData, Where
 from headrace.formats.csv.framing import BOM, QUOTE_HINT, CsvFraming, first_row, preamble
-from headrace.formats.csv.header import NUMBERS, is_headed
+from headrace.formats.csv.header import DELIMITERS, NUMBERS, is_headed
 from headrace.io.cache.inflated import decode_head
 from headrace.io.encodings import encoding_hint
 
@@ -23,7 +23,6 @@ __all__ = ["SNIFFED_BYTES", "is_text", "looks_like_rows", "sniff", "transcoding"
 
 SNIFFED_BYTES = 256 << 10
 SNIFFED_ROWS = 200
-DELIMITERS = ("\t", ",", ";", "|")
 UTF_16_MARKS = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 NUL_SHARE = 0.1
 LINE_END = re.compile(rb"[\r\n]")
@@ -167,7 +166,7 @@ def _cut(head: bytes, path: str, dialect: CsvDialect, options: CSV, *, whole: bo
     for mark in known:
         with contextlib.suppress(DataError):  # Quotes may be broken under this delimiter but not under another.
             tried.append(_rows(head, path, replace(dialect, delimiter=mark), whole=whole, least=2))
-    several = [rows for rows in tried if rows.width > 1]
+    several = [rows for rows in tried if rows.width > 1 and not _splits_first_row_only(rows)]
     if not several:
         plain = "\t" if path.lower().endswith((".tsv", ".tab")) else ";" if options.decimal == "," else ","
         return _rows(head, path, replace(dialect, delimiter=plain), whole=whole)
@@ -214,6 +213,13 @@ def _broken(error: _native.FormatError, buffer: memoryview, path: str, dialect: 
             Where(path=path, record=0, offset=error.offset), expected=expected, found=found, hint=QUOTE_HINT
         )
     raise CsvFraming(dialect).fault_at(error, path, 0, 0)
+
+
+def _splits_first_row_only(rows: _Rows) -> bool:
+    """Whether a delimiter is only in the first of several rows, as in the name ``temp;C`` of a single column."""
+    if rows.agreeing > 1 or len(rows.spans) < 2:
+        return False
+    return all(len(_values(rows, number)) == 1 for number in range(1, len(rows.spans)))
 
 
 def _number_share(rows: _Rows) -> float:

@@ -16,9 +16,9 @@ from headrace.contracts.records import SPARSE_HINT, Misfit
 from headrace.contracts.schema import Schema, join_even
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged
-from headrace.errors import NoSuchFeature, SchemaMismatch, UnsupportedData, Where
+from headrace.errors import DataError, NoSuchFeature, SchemaMismatch, UnsupportedData, Where
 from headrace.formats.csv.framing import CsvFraming, preamble
-from headrace.formats.csv.header import needs_quotes
+from headrace.formats.csv.header import check_names, needs_quotes
 from headrace.formats.framed.write import FramedWriter
 from headrace.formats.table.base import refuse_misfits
 from headrace.io.paths import PathLike
@@ -39,32 +39,40 @@ class CsvRows:
     """Encodes batches as rows, in native code.
 
     A scalar feature is one column. A feature of fixed shape is one column per value, ``NAME_0``, ``NAME_1``, ... in C
-    order. Floats are the shortest text that reads back as the same float; a missing one is ``nan``.
+    order. Floats are the shortest text that reads back as the same float; a missing one is ``nan``, or the first word of
+    ``missing`` where that is not among them.
 
     Args:
         schema: The features, in column order; none in :func:`refused_misfits`.
         options: How to write the file.
 
     Raises:
-        UnsupportedData: Two columns would have the same name.
-        SchemaMismatch: There are more or fewer names than columns.
+        UnsupportedData: Two columns would have the same name, or a mark occurs in numbers.
+        SchemaMismatch: ``header`` has other names than the columns.
     """
 
     def __init__(self, schema: Schema, options: CSV | None = None) -> None:
         self.schema = schema
         self.options: CSV = options or CSV()
         self.marks: Marks = (self.options.delimiter or ",", self.options.quote, self.options.decimal)
+        _check_signs(self.marks)
         self._encoding = self.options.encoding or "utf-8"
+        self.writes_names = not isinstance(self.options.header, tuple) and self.options.header is not False
         self.names: list[str] = self._columns()
+        self._missing: str | None = self._find_word()
         self._own_names: dict[str, list[bytes]] = self._names_above()
 
     def _columns(self) -> list[str]:
         names = [column for name, feature in self.schema.items() for column in _column_names(name, feature)]
         given = self.options.header
-        if isinstance(given, tuple):
-            if len(given) != len(names):
-                raise SchemaMismatch(Where(), expected=f"{len(names)} names, one a column", found=f"{len(given)}")
-            return list(given)
+        if isinstance(given, tuple) and list(given) != names:
+            differs = [f"{a!r} for {b!r}" for a, b in zip(given, names, strict=False) if a != b]
+            raise SchemaMismatch(
+                Where(),
+                expected="the names of the columns in header=, which says how a file without a header is read",
+                found=differs[0] if differs else f"{len(given)} names for {len(names)} columns",
+                hint="Rename the features before, as with source.rename, or leave header= out.",
+            )
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
             raise UnsupportedData(
@@ -75,13 +83,25 @@ class CsvRows:
             )
         return names
 
+    def _find_word(self) -> str | None:
+        """What is written for NaN: a word that the same options read as that; ``None`` if there is none."""
+        words = self.options.missing
+        if "nan" in words or not words:
+            return "nan" if words else None
+        return words[0] if self.marks[1] or self._is_kept_bare(words[0]) else None
+
+    def _is_kept_bare(self, text: str) -> bool:
+        """Whether a text is read back without quotes around it. An empty line is no row."""
+        has_marks = any(mark in text for mark in (self.marks[0], "\n", "\r"))
+        return not has_marks and (bool(text) or len(self.names) > 1)
+
     def preamble(self) -> bytes:
         """The bytes before the rows: a byte order mark and a header, if requested."""
         mark = "\ufeff" if self._encoding in ("utf-8-sig", "utf-16", "utf-32") else ""
-        if self.options.header is False or not self.names:
+        if not self.writes_names or not self.names:
             return self._encode(mark.encode())
         texts = [self._text(name, None, "header") for name in self.names]
-        _check_names(self.names)
+        check_names(self.names)
         has_numbers = any(not feature.is_text for feature in self.schema.values())
         quoted = texts if needs_quotes(self.names, self.marks, has_numbers=has_numbers) else []
         return self._encode(mark.encode() + self._quote_sep(self._laid([(TEXT, len(texts), texts, quoted)], 1)))
@@ -125,7 +145,7 @@ class CsvRows:
 
     def _names_above(self) -> dict[str, list[bytes]]:
         """The names above the values of each feature of text. Values like them are quoted, so that the names still look like a header."""
-        if self.options.header is False or not self.marks[1]:
+        if not self.writes_names or not self.marks[1]:
             return {}
         rest = iter(self.names)
         above = {name: list(islice(rest, feature.count)) for name, feature in self.schema.items()}
@@ -136,7 +156,8 @@ class CsvRows:
         }
 
     def _laid(self, columns: Any, rows: int) -> bytes:
-        return _native.encode_csv(columns, rows, self.marks, self.options.newline)
+        missing = "nan" if self._missing is None else self._missing
+        return _native.encode_csv(columns, rows, self.marks, self.options.newline, missing)
 
     def _encode(self, text: bytes) -> bytes:
         """Transcode UTF-8 to the encoding of the file."""
@@ -176,7 +197,24 @@ class CsvRows:
         stored = np.ascontiguousarray(flat, wire)
         if flat.dtype != stored.dtype:
             _check_kept(name, flat, stored, count)
+        if self._missing is None and kind in (FLOAT64, FLOAT32):
+            self._refuse_missing(name, stored, count)
         return kind, count, stored.view(np.uint8) if kind == BOOL else stored
+
+    def _refuse_missing(self, name: str, values: npt.NDArray[Any], count: int) -> None:
+        """Refuse a missing value for which there is no word.
+
+        Raises:
+            UnsupportedData: There is one.
+        """
+        bad = np.flatnonzero(np.isnan(values))
+        if len(bad):
+            raise UnsupportedData(
+                Where(record=int(bad[0]) // count, feature=name),
+                expected="no missing value, as no word in missing= can stand for it",
+                found="nan",
+                hint="Add 'nan' to missing=.",
+            )
 
     def _text(self, value: Any, record: int | None, name: str) -> bytes:
         """Text as UTF-8, checked to be encodable in the file's encoding.
@@ -199,14 +237,27 @@ class CsvRows:
             ) from error
         except TypeError as error:
             raise SchemaMismatch(place, expected="text", found=f"{type(value).__name__}") from error
-        if not self.marks[1] and any(mark in text for mark in (self.marks[0], "\n", "\r")):
-            raise UnsupportedData(
-                place, expected="text without delimiters and line ends, as quote='' asks for", found=f"{text[:SHOWN]!r}"
-            )
+        if not self.marks[1] and not self._is_kept_bare(text):
+            alone = "" if text else ", and not empty where it is the only column"
+            expected = f"text without delimiters and line ends{alone}, as quote='' asks for"
+            raise UnsupportedData(place, expected=expected, found=f"{text[:SHOWN]!r}")
         return text.encode()
 
     def __repr__(self) -> str:
         return f"CsvRows({list(self.schema)})"
+
+
+def _check_signs(marks: Marks) -> None:
+    """Refuse marks that numbers have: they are written without quotes.
+
+    Raises:
+        UnsupportedData: There is one.
+    """
+    for name, mark in zip(("delimiter", "quote"), marks[:2], strict=True):
+        if mark in ("+", "-"):
+            raise UnsupportedData(
+                Where(), expected=f"a {name} that no number has, for writing", found=repr(mark), hint="Choose another."
+            )
 
 
 def misfits(schema: Schema) -> list[Misfit]:
@@ -249,22 +300,6 @@ def _is_text(schema: Schema, misfit: Misfit) -> bool:
 def refused_misfits(schema: Schema) -> list[Misfit]:
     """The :func:`misfits` that are refused regardless of their values. Bytes are not among them: they may be text."""
     return [misfit for misfit in misfits(schema) if not _is_text(schema, misfit)]
-
-
-def _check_names(names: list[str]) -> None:
-    """Refuse names that would be read back as others: every name loses the blanks around it, and an empty one gets a number.
-
-    Raises:
-        UnsupportedData: There is one.
-    """
-    for name in names:
-        if "\0" in name or not name or name != name.strip():
-            raise UnsupportedData(
-                Where(feature=name),
-                expected="column names that are read back unchanged: not empty, without NUL, and without blanks at the ends",
-                found=repr(name)[:SHOWN],
-                hint="Rename it, as with source.rename, or write no header: format=hr.CSV(header=False).",
-            )
 
 
 def _column_names(name: str, feature: Feature) -> list[str]:
@@ -339,14 +374,14 @@ class CsvSink:
         first: bool = True,
     ) -> None:
         refuse_misfits(path, refused_misfits(schema))
-        self.rows: CsvRows = CsvRows(schema, options)
         try:
+            self.rows: CsvRows = CsvRows(schema, options)
             header = self.rows.preamble() if first else b""  # may raise, so it runs before the file exists
-        except UnsupportedData as error:
+        except DataError as error:
             raise error.relocated(Where(path=str(path))) from error
         self.writer: CsvWriter = CsvWriter(path, compression=compression)
         self.writer.write_text(header, 0)
-        self._begins = first and self.rows.options.header is False
+        self._begins = first and not self.rows.writes_names
 
     def write_batch(self, batch: Mapping[str, Any], n: int, /) -> None:
         """Append rows."""

@@ -15,6 +15,8 @@ from headrace.io.json_text import load_json
 __all__ = ["find_keys", "find_new_key", "keep_keys", "repeated_key"]
 
 MOST_INTEGER = (1 << 64) - 1
+HALF = "\\udc"
+"""How JSON in ASCII begins the second half of a surrogate pair."""
 
 
 class _Object(list[tuple[str, Any]]):
@@ -61,7 +63,7 @@ def _ways(value: Any, name: str) -> Iterator[tuple[str, ...]]:
 
 
 def keep_keys(lines: Sequence[bytes], names: Collection[str], integers: Collection[str] = ()) -> list[bytes]:
-    """The same lines with the keys of these features only. Damaged lines stay as they are.
+    r"""The same lines with the keys of these features only. Lines that are damaged there, or are not JSON, stay as they are.
 
     Args:
         lines: The lines.
@@ -72,16 +74,21 @@ def keep_keys(lines: Sequence[bytes], names: Collection[str], integers: Collecti
     [b'{"b":{"c":1.50}}']
     >>> keep_keys([b'{"a": [5.0, 1e2, 5.5]}'], ["a"], ["a"])
     [b'{"a":[5,100,5.5]}']
+    >>> keep_keys([b'{"a": 1, "b": "\xff"}', b'{"a": "\xff"}'], ["a"])
+    [b'{"a":1}', b'{"a": "\xff"}']
     """
     return [_keep(line, names, integers) for line in lines]
 
 
 def _keep(line: bytes, names: Collection[str], integers: Collection[str]) -> bytes:
     try:
-        value = _load(line)
+        value = _load(line, "surrogateescape")
+        kept = _text(_only(value, "", names, integers)) if isinstance(value, _Object) else ""
+        if HALF in kept:  # Bytes that are not UTF-8 became halves of pairs, which cannot be encoded.
+            json.dumps(json.loads(kept), ensure_ascii=False).encode()
     except ValueError:
         return line
-    return _text(_only(value, "", names, integers)).encode() if isinstance(value, _Object) else line
+    return kept.encode() if kept else line
 
 
 def _only(value: _Object, above: str, names: Collection[str], integers: Collection[str] = ()) -> _Object:
@@ -101,7 +108,7 @@ def _write_integers(value: Any) -> Any:
     """A value in which numbers that are integers of 64 bits are written as such."""
     if type(value) is list:
         return [_write_integers(inner) for inner in value]
-    if not isinstance(value, _NumberText) or value.lstrip("-").isdigit():
+    if not isinstance(value, _NumberText) or (value.lstrip("-").isdigit() and value != "-0"):
         return value
     try:
         number = Decimal(value)  # exactly as it is written
@@ -152,7 +159,7 @@ def repeated_key(line: bytes, names: Collection[str] | None) -> str | None:
         names: Look only at the keys of these features; ``None``: at all.
     """
     try:
-        value = _load(line)
+        value = _load(line, "surrogateescape")
     except ValueError:
         return None
     return _find_repeated(value if names is None or not isinstance(value, _Object) else _only(value, "", names), "")
@@ -173,8 +180,9 @@ def _find_repeated(value: Any, above: str) -> str | None:
     return None
 
 
-def _load(line: bytes) -> Any:
-    return load_json(bytes(line).strip(), parse_int=_NumberText, parse_float=_NumberText, pairs=_Object)
+def _load(line: bytes, errors: str = "strict") -> Any:
+    text = bytes(line).strip().decode("utf-8-sig", errors)
+    return load_json(text, parse_int=_NumberText, parse_float=_NumberText, pairs=_Object)
 
 
 def _text(value: Any) -> str:

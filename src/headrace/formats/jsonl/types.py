@@ -23,7 +23,6 @@ from headrace.io.json_text import TOO_DEEP, are_objects, load_json, too_deep
 
 __all__ = ["BadLine", "Found", "array_at", "damage_of", "damaged_lines", "infer", "parse", "parse_types"]
 
-
 Found = Mapping[str, tuple[tuple[str, ...], Feature | DataError]]
 """Feature name to its keys, outermost first, and its type or the error that explains why it has none."""
 
@@ -52,8 +51,9 @@ def infer(lines: Sequence[bytes]) -> Found:
     first = parse(lines, None)
     try:
         leaves = list(leaves_of(first.schema))
-    except UnicodeDecodeError as error:
-        raise _bad_key(lines, error) from error
+    except UnicodeDecodeError:
+        _check_bytes(lines)
+        raise
     inferred = first.schema
     types = given = _without_times(inferred)
     # While inferring types, pyarrow drops leading nulls in lists. A second reading with explicit types gets the values right.
@@ -102,14 +102,13 @@ def _replace_type(types: Any, leaf: Leaf, kind: Any) -> Any:
     return types.set(at, changed(types.field(at), leaf.path[1:]))
 
 
-def _bad_key(lines: Sequence[bytes], error: Exception) -> BadLine:
-    """The first line whose keys are not UTF-8."""
+def _check_bytes(lines: Sequence[bytes]) -> None:
+    """Refuse lines that are not UTF-8. pyarrow does not check that."""
     for number, line in enumerate(lines):
         try:
             bytes(line).decode()
         except UnicodeDecodeError as fault:
-            return BadLine(number, _not_utf8(bytes(line), fault))
-    return BadLine(0, CorruptRecord(Where(), expected="UTF-8 text", found=str(error)))
+            raise BadLine(number, _not_utf8(bytes(line), fault)) from fault
 
 
 def _not_utf8(text: bytes, fault: UnicodeDecodeError) -> CorruptRecord:
@@ -248,7 +247,7 @@ def parse(lines: Sequence[bytes], types: Any, *, is_given: bool = False, only_kn
 
 
 def _refuse_new_keys(lines: Sequence[bytes], types: Any) -> None:
-    """Refuse keys that the inferred types do not have. Ignoring them would lose data silently."""
+    """Refuse keys that the inferred types do not have, or that cannot be read. Ignoring them would lose data silently."""
     found = find_new_key(lines, _names_in(types)[0])
     if found is not None:
         number, key = found
@@ -259,6 +258,7 @@ def _refuse_new_keys(lines: Sequence[bytes], types: Any) -> None:
             hint=f"List the keys that you want: with it in schema={{..., {key!r}: ...}}, or without it in columns=[...].",
         )
         raise BadLine(number, fault) from None
+    _check_bytes(lines)  # the search ends there
 
 
 def _names_in(types: Any) -> tuple[list[str], list[str]]:
@@ -269,7 +269,7 @@ def _names_in(types: Any) -> tuple[list[str], list[str]]:
 
 
 def damaged_lines(lines: Sequence[bytes], types: Any, names: Collection[str] | None) -> list[int]:
-    """Which lines are not JSON objects in UTF-8, or have a wanted key twice.
+    """Which lines are not JSON objects in UTF-8 as far as they are wanted, or have a wanted key twice.
 
     Args:
         lines: The lines.

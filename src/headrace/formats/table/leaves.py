@@ -198,10 +198,11 @@ def _points_in_text(array: Any, dtype: np.dtype[Any], rows: RowOrigins) -> npt.N
         with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
             return np.array(array.cast(kind).to_numpy(zero_copy_only=False), dtype)
     texts = ["NaT" if text is None else text for text in array.to_pylist()]
-    found = np.empty(len(texts), dtype)
+    found = np.full(len(texts), "NaT", dtype)
     for position, text in enumerate(texts):
         try:
-            found[position] = point_in_time(text, dtype)
+            if text != "NaT":
+                found[position] = point_in_time(text, dtype)
         except ValueError as error:
             raise BadValue(rows[position], str(dtype), repr(text[:60])) from error
     return found

@@ -34,6 +34,7 @@ __all__ = [
     "any_of",
     "count_characters",
     "is_searched",
+    "widen_floats",
 ]
 
 Mask = npt.NDArray[np.bool_]
@@ -362,19 +363,22 @@ def _compare(sign: str, left: Any, right: Any) -> Any:
     try:
         if "M" in kinds or kinds == {"m"}:
             return COMPARISONS[sign](order_times(np.asarray(left), np.asarray(right)), 0)
-        return COMPARISONS[sign](_widen_floats(left, right), _widen_floats(right, left))
+        return COMPARISONS[sign](widen_floats(left, right), widen_floats(right, left))
     except (TypeError, OverflowError) as error:
         types = " and ".join(str(getattr(each, "dtype", type(each).__name__)) for each in (left, right))
         raise ConditionError(f"values of {types} cannot be compared: {error}") from None
 
 
-def _widen_floats(values: Any, other: Any) -> Any:
+def widen_floats(values: Any, other: Any) -> Any:
     """Values as float64 where a number that they are compared with would become another one in a smaller float.
 
     Beside integers that float64 may round they are Python's floats. Fractions are rounded: 0.1 is the 0.1 of the feature.
     """
-    if getattr(values, "dtype", None) not in FLOATS or not isinstance(other, (int, float)):
+    if getattr(values, "dtype", None) not in FLOATS or not isinstance(other, (int, float, np.ndarray)):
         return values
+    if isinstance(other, np.ndarray):
+        is_large = other.dtype.kind in "iu" and ((other > MOST_EXACT) | (other < -MOST_EXACT)).any()
+        return values.astype(object) if is_large else values
     if isinstance(other, int) and abs(other) > MOST_EXACT:
         return values.astype(object)
     with np.errstate(all="ignore"):

@@ -14,6 +14,7 @@ from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Example, Ragged
 from headrace.errors import SchemaMismatch, Where
+from headrace.sources.conditions.terms import widen_floats
 from headrace.sources.operations.near_misses import FOR_COLUMNS, explain_missing
 
 __all__ = ["FeatureColumn"]
@@ -119,7 +120,7 @@ class FeatureColumn(Sequence[Any]):
         """For each value, whether it is one of ``values``: an array or any iterable; the keys of a dict.
 
         Raises:
-            TypeError: It is a single value.
+            TypeError: It is a single value, or the values are times and these are text.
         """
         if isinstance(values, (str, bytes, bytearray)) or not hasattr(values, "__iter__"):
             raise TypeError(f"isin takes several values, such as [{values!r:.60}], got {values!r:.60}")
@@ -130,6 +131,10 @@ class FeatureColumn(Sequence[Any]):
         if self.feature.is_text and self.ndim == 1:
             texts = set(wanted.reshape(-1).tolist() if isinstance(wanted, np.ndarray) else wanted)
             return np.fromiter((value in texts for value in found), np.bool_, len(found))
+        if found.dtype.kind in "mM" and np.asarray(wanted).dtype.kind in "US":  # None of them would equal a time.
+            raise TypeError(
+                f"column {self.name!r} holds {self.feature.dtype}: give isin times of NumPy, as in np.array([...], {str(found.dtype)!r})"
+            )
         return np.isin(found, _exact(wanted, found.dtype) if found.dtype.kind in "iuf" else wanted)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:  # noqa: FBT001
@@ -167,8 +172,10 @@ class FeatureColumn(Sequence[Any]):
         values = np.asarray(self)
         if isinstance(other, (str, bytes)) and self.feature.is_text:
             other = np.array(other, object)  # not as an array of characters, which loses zeros at the end
+        given: Any = np.asarray(other) if isinstance(other, FeatureColumn) else other
         try:
-            return np.asarray(how(values, other), dtype=np.bool_)
+            with np.errstate(invalid="ignore"):  # of NaN among objects
+                return np.asarray(how(widen_floats(values, given), widen_floats(given, values)), dtype=np.bool_)
         except (TypeError, ValueError) as error:
             raise TypeError(
                 f"column {self.name!r} holds {self.feature.dtype}, which cannot be compared so with {other!r:.60}: {error}"
