@@ -101,9 +101,8 @@ class CsvCodec:
             parts = self._decoder.decode(spans)
         except _native.FormatError as error:
             if error.record > 0:
-                self.decode_batch(
-                    spans.part(0, error.record)
-                )  # raises earlier if a check outside native code fails first
+                # Raises earlier if a check outside native code fails first.
+                self.decode_batch(spans.part(0, error.record))
             raise self._as_error(error, spans) from error
         return self._features(parts, spans)
 
@@ -252,15 +251,16 @@ def _columns_of(name: str, feature: Feature, names: Mapping[str, int]) -> list[s
     Raises:
         NoSuchFeature: There are no such columns.
     """
-    choices = [[name]] if not feature.shape else []
-    if feature.shape and feature.is_fixed and feature.count <= len(names):
-        choices = [[f"{name}{mark}{value}" for value in range(feature.count)] for mark in ("_", "")]
+    if not feature.shape and name in names:
+        return [name]
+    is_list = feature.shape and feature.is_fixed and feature.count <= len(names)
+    values = range(feature.count)
+    choices = [[f"{name}{mark}{value}" for value in values] for mark in ("_", "")] if is_list else []
     for columns in choices or [[name]]:
         if all(column in names for column in columns):
             return columns
-    missing = (
-        repr(name) if not feature.shape else f"{name!r}, nor {choices[0][0] if choices and choices[0] else name!r}, ..."
-    )
+    first = choices[0][0] if choices and choices[0] else name
+    missing = f"{name!r}, nor {first!r}, ..." if feature.shape else repr(name)
     hint = did_you_mean(name, list(names))
     raise NoSuchFeature(Where(), expected=f"one of the features {list(names)}", found=missing, hint=hint)
 
@@ -354,8 +354,9 @@ def infer_csv(parts: Iterable[list[Facts]], dialect: CsvDialect) -> Schema:
         parts: What the columns of some rows look like, part by part.
         dialect: The dialect of the rows. Its ``types`` take precedence.
     """
-    totals: list[Facts] = [{} for _ in dialect.names]
-    for found in parts:
+    every = iter(parts)
+    totals: list[Facts] = next(every, []) or [{} for _ in dialect.names]
+    for found in every:
         for total, facts in zip(totals, found, strict=True):
             for kind, count in facts.items():
                 total[kind] = total.get(kind, 0) + count

@@ -178,7 +178,10 @@ class Feature:
         return _as_tuples(values.tolist())
 
     def __eq__(self, other: object) -> bool:
-        return self._identity() == other._identity() if isinstance(other, Feature) else NotImplemented
+        if not isinstance(other, Feature):
+            return NotImplemented
+        # Two of ten thousand columns mostly share one, or differ in dtype.
+        return self is other or (self.dtype == other.dtype and self._identity() == other._identity())
 
     def __hash__(self) -> int:
         return hash(self._identity())

@@ -95,7 +95,8 @@ def _take_columns(node: Node, names: Sequence[str]) -> dict[str, Feature]:
 def _find_columns(node: Any) -> dict[str, Feature]:
     """The columns most of whose first values name images below the folder, as the images that they become. Not those of a type that was given."""
     given = (node.records.dialect.types or {}) if isinstance(node, CsvNode) else {}
-    names = [name for name, feature in node.schema.items() if feature == Feature("str") and name not in given]
+    text = Feature("str")
+    names = [name for name, feature in node.schema.items() if feature == text and name not in given]
     if not names:
         return {}
     first = _sample(node, names, FIRST)

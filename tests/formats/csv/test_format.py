@@ -703,3 +703,16 @@ def test_a_mark_in_the_first_row_alone_is_part_of_a_name(mark):
     assert dialect(f"a{mark}b\n1{mark}2\n8\n").names == ("a", "b")
     assert dialect(f"a{mark}b\n").delimiter == mark
     assert dialect(f"a{mark}b\n1{mark}2{mark}3\n").delimiter == mark  # damaged
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_many_thousand_columns(tmp_path, suffix):
+    """The header alone is longer than what is usually looked at."""
+    names = [f"gene_{number:012}" for number in range(20_000)]
+    rows = [[str(row * number % 7) for number in range(len(names))] for row in range(3)]
+    text = "\n".join(",".join(line) for line in [names, *rows]).encode()
+    path = tmp_path / f"x.csv{suffix}"
+    path.write_bytes(gzip.compress(text) if suffix else text)
+    source = hr.open(path)
+    assert (len(source), list(source.schema)) == (3, names)
+    assert source.select(names[-1]).batch([2])[names[-1]].tolist() == [2 * (len(names) - 1) % 7]

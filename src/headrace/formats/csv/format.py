@@ -16,7 +16,7 @@ from headrace.contracts.records import Format, OnCorrupt, Salvaged
 from headrace.errors import DataError, UnsupportedData, Where
 from headrace.formats.csv.framing import CsvFraming
 from headrace.formats.csv.header import needs_quotes
-from headrace.formats.csv.sniff import SNIFFED_BYTES, sniff, transcoding
+from headrace.formats.csv.sniff import SNIFFED_BYTES, read_head, sniff, transcoding
 from headrace.formats.csv.write import CsvSink, CsvWriter, misfits
 from headrace.formats.framed.records import FramedRecords, verify_framed
 from headrace.formats.framed.scan import RecordRun
@@ -159,13 +159,14 @@ def _sniff_files(paths: Sequence[str], options: CSV, compression: Compression | 
     head = bytes(file.read(0, SNIFFED_BYTES))
     wrapper = wrapper_of(head) if compression is None else compression
     is_packed = wrapper != "none" and (compression is not None or not CsvFraming(CsvDialect()).is_plain(head[:64]))
-    inner = head_of(file.read(0, READ_BYTES), wrapper, SNIFFED_BYTES) if is_packed else b""
+    inner = read_head(lambda size: head_of(file.read(0, max(size, READ_BYTES)), wrapper, size)) if is_packed else b""
     # Two letters can look like a zlib header, and some encodings contain control characters: then nothing inflates.
     if is_packed and (inner or compression is not None or options.encoding is None):
         head = inner
         whole = file.size < SNIFFED_BYTES // 8 and len(head) < SNIFFED_BYTES
     else:
-        whole = file.size <= SNIFFED_BYTES
+        head = read_head(lambda size: bytes(file.read(0, size)))
+        whole = file.size <= len(head)
     transcode = transcoding(head, options.encoding)
     return sniff(decode_head(head, transcode) if transcode else head, path, options, whole=whole, transcode=transcode)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import contextlib
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -18,10 +19,11 @@ from headrace.formats.csv.header import DELIMITERS, NUMBERS, is_headed
 from headrace.io.cache.inflated import decode_head
 from headrace.io.encodings import encoding_hint
 
-__all__ = ["SNIFFED_BYTES", "is_text", "looks_like_rows", "sniff", "transcoding"]
+__all__ = ["SNIFFED_BYTES", "is_text", "looks_like_rows", "read_head", "sniff", "transcoding"]
 
 
-SNIFFED_BYTES = 256 << 10
+SNIFFED_BYTES, MOST_SNIFFED = 256 << 10, 64 << 20
+LEAST_LINES = 3  # that bytes should hold: the header and some rows
 SNIFFED_ROWS = 200
 UTF_16_MARKS = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 NUL_SHARE = 0.1
@@ -53,6 +55,14 @@ def is_text(head: bytes) -> bool:
     transcode = transcoding(head, None)
     text = decode_head(head, transcode) if transcode else head
     return bool(text) and CsvFraming(CsvDialect()).is_plain(text)
+
+
+def read_head(read: Callable[[int], bytes]) -> bytes:
+    """The first bytes of a file, by a function that reads as many as it is told: more if they hold few lines, as in tables of many thousand columns."""
+    size = SNIFFED_BYTES
+    while len(head := read(size)) == size < MOST_SNIFFED and max(map(head.count, (b"\n", b"\r"))) < LEAST_LINES:
+        size *= 4
+    return head
 
 
 def looks_like_rows(head: bytes, *, whole: bool) -> bool:
@@ -208,7 +218,7 @@ def _starts(head: bytes, at: int, dialect: CsvDialect, width: int, *, whole: boo
 
 def _broken(error: _native.FormatError, buffer: memoryview, path: str, dialect: CsvDialect) -> tuple[int, int]:
     if error.fault == "truncated" and len(buffer) >= SNIFFED_BYTES:
-        expected, found = f"a first row within {SNIFFED_BYTES} bytes", "a longer one, or a quote that is not closed"
+        expected, found = f"a first row within {len(buffer)} bytes", "a longer one, or a quote that is not closed"
         raise CorruptFile(
             Where(path=path, record=0, offset=error.offset), expected=expected, found=found, hint=QUOTE_HINT
         )
