@@ -22,6 +22,7 @@ __all__ = [
     "as_headrace_error",
     "close_quietly",
     "file_changed_error",
+    "file_exists_error",
     "file_shrank_error",
     "has_answer",
     "name_in_errors",
@@ -109,6 +110,11 @@ def file_changed_error(
         found=f"another version ({found} bytes)" if isinstance(found, int) else found,
         hint=f"The {what} changed while it was in use: open it again.",
     )
+
+
+def file_exists_error(path: str, hint: str = "Pass overwrite=True to replace it.") -> UnsupportedData:
+    """The error for a new file whose name is taken."""
+    return UnsupportedData(Where(path=path), expected="a new file", found="one that already exists", hint=hint)
 
 
 def file_shrank_error(name: bytes, opened: bytes, size: int) -> CorruptFile:
