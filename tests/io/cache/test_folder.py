@@ -12,6 +12,7 @@ import warnings
 import pytest
 from tests.forks import exit_code, fork
 
+from headrace.errors import UnsupportedData
 from headrace.io.cache import folder as cache
 from headrace.io.cache.folder import CacheEntry, cache_folder, cache_key, cache_limit_bytes
 from headrace.io.local.mapped import MappedFile
@@ -202,3 +203,11 @@ def test_waiting_ends_when_the_entry_is_mapped_at_once(tmp_path, monkeypatch):
     assert found == [None]
     made.abort()
     assert bytes(mapped.buffer) == b"abc"
+
+
+def test_a_url_is_no_cache_folder(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HEADRACE_CACHE_DIR", "s3://bucket/cache")
+    with pytest.raises(UnsupportedData, match="HEADRACE_CACHE_DIR, a folder on this machine"):
+        cache_folder("index")
+    assert os.listdir(tmp_path) == []

@@ -21,7 +21,8 @@ from headrace.errors import CorruptFile, Where
 from headrace.io.faults import close_quietly, name_in_errors
 from headrace.io.local.mapped import MappedFile
 from headrace.io.local.signatures import SUMMED_BYTES, BlockSummer, BlockSums, has_mark, set_mark
-from headrace.io.system import lock, unlock
+from headrace.io.system import lock, size_setting, unlock
+from headrace.io.urls import local_path
 
 __all__ = [
     "CacheEntry",
@@ -32,7 +33,6 @@ __all__ = [
     "fresh_cache",
     "is_trusted",
     "open_entry",
-    "size_setting",
 ]
 
 
@@ -43,7 +43,6 @@ ONE_USE = "once-"
 """The prefix of entries that only their maker can use."""
 END = struct.Struct("<II8s")  # length of the facts before it, CRC-32C of the note, magic
 MAGIC = b"headrace"
-UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 def cache_folder(part: str) -> Path:
@@ -52,8 +51,13 @@ def cache_folder(part: str) -> Path:
     ``HEADRACE_CACHE_DIR`` if set, else ``headrace`` in the platform's cache folder (``XDG_CACHE_HOME`` or ``~/.cache`` on Linux,
     ``~/Library/Caches``, ``%LOCALAPPDATA%``). If that is not writable, a temporary folder of this user, with one
     warning.
+
+    Raises:
+        UnsupportedData: ``HEADRACE_CACHE_DIR`` is a URL.
     """
     base = os.environ.get("HEADRACE_CACHE_DIR")
+    if base and ":/" in base:
+        local_path(base, "HEADRACE_CACHE_DIR, a folder")
     return _writable(base or _platform_folder(os.environ.get("XDG_CACHE_HOME"), os.environ.get("HOME")), part)
 
 
@@ -99,26 +103,6 @@ def cache_limit_bytes(folder: Path) -> int:
     """
     given = size_setting("HEADRACE_CACHE_LIMIT")
     return min(DEFAULT_LIMIT_BYTES, int(_free_bytes(folder) * DISK_SHARE)) if given is None else given
-
-
-def size_setting(name: str) -> int | None:
-    """A size from an environment variable, in bytes or as ``20G``; ``None`` if it is not set.
-
-    Raises:
-        ValueError: The value is not a size.
-    """
-    given = os.environ.get(name, "").strip()
-    text = given.upper().removesuffix("B").removesuffix("I")
-    if not text:
-        return None
-    unit = text[-1] if text[-1] in UNITS else ""
-    try:
-        size = int(float(text.removesuffix(unit)) * UNITS[unit])
-    except (ValueError, OverflowError):
-        size = -1
-    if size < 0:
-        raise ValueError(f"{name} must be a size such as 20G or 500M, got {given!r}")
-    return size
 
 
 def _free_bytes(folder: Path) -> int:

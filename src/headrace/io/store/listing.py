@@ -274,6 +274,8 @@ def expand_url(url: str) -> list[str]:
     if shard:
         return shard_names(shard["stem"], int(shard["count"]), shard["end"], digits=len(shard["count"]))
     counted = COUNTED.fullmatch(url) if "@" in name else None
+    if counted and counted["end"] and place.lists and _is_object(url):
+        return [url]  # as on a disk; x.npy@8 is the name of no object that is written
     if counted and counted["count"] != "*":
         return shard_names(f"{counted['stem']}-", int(counted["count"]), counted["end"])
     if counted or MAGIC.search(name):
