@@ -20,6 +20,7 @@ __all__ = [
     "NoRanges",
     "UnsizedResponse",
     "as_headrace_error",
+    "cache_emptied_error",
     "close_quietly",
     "file_changed_error",
     "file_exists_error",
@@ -109,6 +110,16 @@ def file_changed_error(
         expected=f"the same {what} as when it was opened{first}",
         found=f"another version ({found} bytes)" if isinstance(found, int) else found,
         hint=f"The {what} changed while it was in use: open it again.",
+    )
+
+
+def cache_emptied_error(path: str) -> UnsupportedData:
+    """The error for a file whose copy in the cache is gone as soon as it is made."""
+    return UnsupportedData(
+        Where(path=path),
+        expected="a cache folder that keeps a copy of this file while it is opened",
+        found="one that another process empties again and again",
+        hint="End that process, or let HEADRACE_CACHE_DIR name another folder.",
     )
 
 

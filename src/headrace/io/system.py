@@ -23,6 +23,7 @@ from headrace.io.faults import close_quietly, name_in_errors
 
 __all__ = [
     "as_pool_thread",
+    "boot_id",
     "cpu_limit",
     "discard_folder",
     "is_locked_elsewhere",
@@ -273,6 +274,15 @@ def walk(folder: str | os.PathLike[str]) -> Iterator[tuple[str, list[str], list[
         raise error
 
     return os.walk(os.fspath(folder), onerror=fail)
+
+
+@cache
+def boot_id() -> str:
+    """An identifier that changes at every boot; empty if the system has none."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
 
 
 def discard_folder(folder: str | os.PathLike[str]) -> None:
