@@ -39,7 +39,7 @@ ENVIRONMENT = """
 | `HEADRACE_MAPPED_BYTES` | how many bytes of files stay mapped for random access, instead of a quarter of the machine's memory |
 | `HEADRACE_ENGINES` | `library`: libraries alone decode Zstandard, GZIP, JPEG, PNG and the pages of Parquet. `own`, the default: our decoders come first. Results are the same; `headrace --version --verbose` shows what decodes here |
 | `HEADRACE_REQUESTS` | largest number of concurrent requests for [URLs](urls.md), instead of 64 |
-| `HEADRACE_TIMEOUT` | seconds after which such a request fails, instead of 60 |
+| `HEADRACE_TIMEOUT` | seconds without a byte of the response after which such a request fails, instead of 60 |
 | `HEADRACE_STATE_DIR` | folder where endpoints are registered, instead of `~/.local/state/headrace` |
 | `HEADRACE_TRACEBACK` | `1`: tracebacks instead of one-line errors |
 | `NO_COLOR` | no colours on terminals |

@@ -87,9 +87,9 @@ def requests_of(files: int, file_bytes: int, shards: int, shard_bytes: int) -> R
     # A batch of 64 MiB takes one request more than it has blocks; a shard lies in two files.
     reads = shards * (2 + -(-shard_bytes * 9 // (8 * BLOCK)))
     parts = shards * (1 if shard_bytes <= BLOCK else 2 + -(-shard_bytes // BLOCK))
-    # Of each shard: whether it is there, before and after its task, by a HEAD and a listing; its copy, and its size at the end. For all of them,
-    # a journal is looked for, written and removed.
-    return Requests(index + reads + 3 * shards + 1, parts + 3 * shards + 3, shards + 3)
+    # Of each shard: whether it is there, before and after its task, by a HEAD and a listing; its version, before it is copied, and that of what has its
+    # name, before and after; its copy, and its size at the end. For all of them, a journal is looked for three times, written and removed.
+    return Requests(index + reads + 6 * shards + 3, parts + 3 * shards + 3, shards + 3)
 
 
 def stream_blocks(size: int) -> int:
@@ -145,7 +145,7 @@ def play(size: int, nodes: int, measured: Measured, assumed: Assumed) -> Played:
     limits["write"] = _limit(played, seconds["write"], shards * driver_s, measured.convert_mb_s * 1e6 < net)
 
     copy_s = assumed.latency_s + shard / COPIED_BYTES_A_SECOND
-    checks_s = 4 * assumed.latency_s  # is each shard there (two), its size, its removal
+    checks_s = 7 * assumed.latency_s  # is each shard there (two), three versions, its size, its removal
     played = shards * (copy_s + checks_s) / AT_ONCE
     seconds["names"] = max(played, 2 * shards / assumed.puts_a_second)
     limits["names"] = f"{AT_ONCE} copies at once" if seconds["names"] == played else "requests to one prefix"

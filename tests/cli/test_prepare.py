@@ -121,3 +121,12 @@ def test_a_server_without_the_file(run, mnist, web):
     assert "404" in done.err
     assert "Traceback" not in done.err
     assert json.loads(run("datasets", "--data-dir", "d", "--json").out)["prepared"] == []
+
+
+def test_a_url_is_no_folder(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("my.csv").write_text("a,b\n1,2\n")
+    done = run("prepare", "my", "--from", "my.csv", "--data-dir", "s3://bucket/prepared")
+    assert done.code == 2
+    assert "a path on this machine" in " ".join(done.err.split())
+    assert not any(path.name.startswith("s3") for path in tmp_path.iterdir())

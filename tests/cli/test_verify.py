@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.io.store_server import environment, serving_store
 
 import headrace as hr
 
@@ -95,3 +96,13 @@ def test_faults_beyond_the_list_are_counted(run, tmp_path, monkeypatch):
     assert done.out.splitlines()[-2] == "... and 7 more"
     assert done.out.splitlines()[-1].endswith(": 10 faults")
     assert run("verify", path, "--json").json["more_faults"] == 7
+
+
+def test_intact_records_are_saved_in_a_store(run, people, monkeypatch):
+    pytest.importorskip("obstore")
+    with serving_store() as store:
+        for name, value in environment("s3", store.url).items():
+            monkeypatch.setenv(name, value)
+        done = run("verify", people, "--salvage", "s3://bucket/saved.tfrecord")
+        assert done.code == 0
+        assert len(hr.open("s3://bucket/saved.tfrecord")) == 12

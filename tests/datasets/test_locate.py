@@ -107,3 +107,14 @@ def test_all_names(root):
         *("chosen/a:1.0.0", "chosen/b:1.0.0", "mnist:10.2.0", "mnist:3.0.0", "mnist:3.0.1"),
         *("one/only:2.0.0", "wiki/de-1.x:1.0.0", "wiki/en:1.0.0"),
     ]
+
+
+def test_urls_are_no_folders(monkeypatch):
+    """They would become a folder ``gs:``."""
+    with pytest.raises(UnsupportedData, match=r"a folder of prepared datasets on this machine, found a URL of gs://"):
+        find_prepared("mnist", "gs://tfds-data/datasets")
+    with pytest.raises(UnsupportedData, match="a folder of a prepared dataset on this machine"):
+        find_prepared("s3://bucket/mnist/3.0.1")
+    monkeypatch.setenv("TFDS_DATA_DIR", "gs://tfds-data/datasets")
+    with pytest.raises(UnsupportedData, match="TFDS_DATA_DIR, a folder"):
+        prepared_names()

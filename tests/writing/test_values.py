@@ -309,3 +309,26 @@ def test_signalling_nans_are_written_without_a_warning(tmp_path, name, bits, dty
     values = np.array([signalling, 0], bits).view(dtype)
     hr.write(tmp_path / name, {"x": values})
     assert np.isnan(hr.open(tmp_path / name).batch(range(2))["x"]).tolist() == [True, False]
+
+
+@pytest.mark.parametrize("ending", ["tfrecord", "array_record", "recordio", "parquet", "jsonl", "avro"])
+@pytest.mark.parametrize(
+    "values",
+    [
+        [[[1, 2], [3, 3]], [[4]]],
+        [[["a", "b"], ["c", "d"]], [["e"]]],
+        [np.ones((k % 3 + 1, k % 2 + 1), np.float32) for k in range(6)],
+        [np.ones((k % 3 + 1, k % 2 + 1), np.bool_) for k in range(6)],
+    ],
+    ids=["int", "text", "float", "bool"],
+)
+def test_two_varying_axes_in_examples_that_are_all_rectangular(tmp_path, ending, values):
+    """What can be written does not depend on whether the rows of an example happen to have one length."""
+    path = tmp_path / f"x.{ending}"
+    hr.write(path, [{"x": value} for value in values])
+    found = hr.open(path)
+    if ending == "recordio" and isinstance(values[0][0][0], str):
+        assert [list(row) for row in found["x"]] == [["a", "b", "c", "d"], ["e"]]  # text has no shape there
+        return
+    assert found.schema["x"].shape == (None, None)
+    assert [[list(inner) for inner in row] for row in found["x"]] == [[list(inner) for inner in row] for row in values]

@@ -17,10 +17,11 @@ from headrace.cli.terminal import count_of, note, size_of
 from headrace.contracts.records import OnCorrupt, Skipped
 from headrace.contracts.schema import Schema
 from headrace.datasets.opening import find_split
-from headrace.errors import DataError, NoFiles, UnknownFormat
+from headrace.errors import DataError, NoFiles, UnknownFormat, UnsupportedData
 from headrace.formats import registry
 from headrace.formats.registry import format_named, format_of_name
 from headrace.io.paths import expand
+from headrace.io.urls import local_path
 from headrace.sources.conditions.condition import condition
 from headrace.sources.conditions.terms import ConditionError
 from headrace.sources.open import open as open_source
@@ -106,11 +107,14 @@ def path_in(text: str | Path) -> Path:
     """Parse a path, with the home folder for ``~``.
 
     Raises:
-        typer.BadParameter: It is empty, as an unset variable is. It would be the current folder.
+        typer.BadParameter: It is empty, as an unset variable is, and would be the current folder; or a URL.
     """
     if text == "":
         raise typer.BadParameter("expected a path, found an empty text")
-    return Path(text).expanduser()
+    try:
+        return local_path(text, "a path")
+    except UnsupportedData as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 Paths = Annotated[

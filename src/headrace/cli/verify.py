@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -24,6 +23,7 @@ from headrace.cli.options import (
 )
 from headrace.cli.terminal import count_of, note, print_json, print_line, printable, size_of
 from headrace.errors import DataError
+from headrace.io.urls import is_url
 from headrace.writing.salvage import salvage as salvage_file
 from headrace.writing.verify import Report
 from headrace.writing.verify import verify as verify_files
@@ -38,10 +38,10 @@ def verify(
     codec: CodecName = None,
     schema: SchemaFile = None,
     salvage: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             "--salvage",
-            parser=path_in,
+            parser=lambda text: text if is_url(text) else str(path_in(text)),
             metavar="OUT",
             show_default=False,
             help="Copy the intact records of one file into a new one.",

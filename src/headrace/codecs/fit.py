@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace._numbers import is_kept
-from headrace.codecs.values import Shape, add_axes, strings_of
+from headrace.codecs.values import Shape, add_axes, nest_rows, strings_of
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import join_present
 from headrace.contracts.strings import Strings
@@ -48,6 +48,8 @@ def fit_column(column: Any, feature: Feature, name: str) -> Any:
     """
     if feature.sparse or feature.dtype == "examples" or hasattr(column, "tocsr"):
         return column
+    if feature.is_text:
+        column = nest_rows(column, feature)
     return _fit(add_axes(column, feature.shape), feature.shape, feature, name, lambda at: at)
 
 

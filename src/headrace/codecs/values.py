@@ -266,6 +266,28 @@ def nest(flat: Any, shapes: npt.NDArray[np.int64], shape: Shape) -> Ragged:
     return values
 
 
+def nest_rows(rows: Any, feature: Feature) -> Any:
+    """A list of arrays whose shapes differ in several axes as nested rows, as if one of them were not rectangular. Any other column as it is.
+
+    >>> nest_rows([np.zeros((2, 2)), np.zeros((1, 1))], Feature("float64", (None, None))).to_list()
+    [[[0.0, 0.0], [0.0, 0.0]], [[0.0]]]
+    """
+    shape = feature.shape
+    if not isinstance(rows, list) or shape.count(None) < 2:
+        return rows
+    try:  # as objects, because NumPy's text dtypes strip trailing zero bytes
+        kind = object if feature.is_text else None
+        rows = [row if isinstance(row, (np.ndarray, Strings)) else np.asarray(row, kind) for row in rows]
+    except ValueError:
+        return rows
+    if any(row.ndim != len(shape) for row in rows):
+        return rows
+    shapes = np.array([row.shape for row in rows], np.int64).reshape(-1, len(shape))
+    if any(wanted is not None and (shapes[:, axis] != wanted).any() for axis, wanted in enumerate(shape)):
+        return rows  # refused later
+    return nest(Ragged.from_list([row.reshape(-1) for row in rows]).values, shapes, shape) if rows else rows
+
+
 def add_axes(column: Any, shape: Shape) -> Any:
     """A column without a value in the shape of its feature: ``[]`` says nothing about the axes inside. Any other column as it is.
 
@@ -287,6 +309,7 @@ def shape_column(column: Any, feature: Feature, name: str) -> Any:
         SchemaMismatch: A value is missing. ``where.record`` is its row.
     """
     is_one_text = feature.is_text and not feature.shape  # looked at one by one later
+    column = nest_rows(column, feature)
     return add_axes(column if is_one_text else join_present(column, name), feature.shape)
 
 

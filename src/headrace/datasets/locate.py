@@ -12,6 +12,7 @@ from headrace.datasets.prepared import INFO_FILE
 from headrace.errors import NoFiles, UnsupportedData, Where, did_you_mean
 from headrace.io.faults import name_in_errors
 from headrace.io.json_text import load_json
+from headrace.io.urls import local_path
 
 __all__ = ["KNOWN_NAMES", "data_folders", "find_prepared", "prepared_names"]
 
@@ -27,12 +28,18 @@ MANY = 12
 
 
 def data_folders(data_dir: str | os.PathLike[str] | None = None) -> list[Path]:
-    """Folders to search for prepared datasets: ``data_dir`` alone, or ``TFDS_DATA_DIR`` and ``~/tensorflow_datasets``."""
+    """Folders to search for prepared datasets: ``data_dir`` alone, or ``TFDS_DATA_DIR`` and ``~/tensorflow_datasets``.
+
+    Raises:
+        UnsupportedData: One is a URL.
+    """
     if data_dir is not None:
-        return [Path(data_dir).expanduser()]
+        return [local_path(data_dir, "data_dir, a folder of prepared datasets")]
     given = os.environ.get("TFDS_DATA_DIR")
     default = Path("~/tensorflow_datasets").expanduser()
-    return [default] if not given else list(dict.fromkeys((Path(given).expanduser(), default)))
+    if not given:
+        return [default]
+    return list(dict.fromkeys((local_path(given, "TFDS_DATA_DIR, a folder of prepared datasets"), default)))
 
 
 def prepared_names(data_dir: str | os.PathLike[str] | None = None) -> list[str]:
@@ -81,7 +88,7 @@ def find_prepared(name_or_folder: str | os.PathLike[str], data_dir: str | os.Pat
 
 
 def _as_folder(given: str | os.PathLike[str]) -> Path | None:
-    path = Path(given).expanduser()
+    path = local_path(given, "a folder of a prepared dataset")
     if isinstance(given, os.PathLike) or path.is_absolute() or str(given).startswith((".", "~")):
         return path
     return path if path.is_dir() and ((path / INFO_FILE).is_file() or next(_versions(path), None)) else None

@@ -20,8 +20,10 @@ __all__ = [
     "NoRanges",
     "UnsizedResponse",
     "as_headrace_error",
+    "cache_emptied_error",
     "close_quietly",
     "file_changed_error",
+    "file_exists_error",
     "file_shrank_error",
     "has_answer",
     "name_in_errors",
@@ -111,6 +113,21 @@ def file_changed_error(
     )
 
 
+def cache_emptied_error(path: str) -> UnsupportedData:
+    """The error for a file whose copy in the cache is gone as soon as it is made."""
+    return UnsupportedData(
+        Where(path=path),
+        expected="a cache folder that keeps a copy of this file while it is opened",
+        found="one that another process empties again and again",
+        hint="End that process, or let HEADRACE_CACHE_DIR name another folder.",
+    )
+
+
+def file_exists_error(path: str, hint: str = "Pass overwrite=True to replace it.") -> UnsupportedData:
+    """The error for a new file whose name is taken."""
+    return UnsupportedData(Where(path=path), expected="a new file", found="one that already exists", hint=hint)
+
+
 def file_shrank_error(name: bytes, opened: bytes, size: int) -> CorruptFile:
     """The error for a mapped file of ``size`` bytes that shrank while it was read.
 
@@ -141,7 +158,8 @@ def file_shrank_error(name: bytes, opened: bytes, size: int) -> CorruptFile:
 SHOWN = 160
 STATUS = re.compile(r"status code: (\d{3})([^:<]*)")
 REPEATED = re.compile(r"after [1-9]\d* retries")
-NO_LENGTH = re.compile(r"Content-Length Header missing|Invalid last modified")
+NO_LENGTH = re.compile(r'Content-Length Header missing|Invalid last modified|CONTENT_RANGE header: "bytes \d+-\d+/\*')
+"""``/*`` is a range of an object whose length the server does not know (RFC 9110, 14.4)."""
 BAD_RANGE = re.compile(r"Failed to parse value for CONTENT_RANGE|Content-Range header not present")
 OTHER_RANGE = re.compile(r"Requested (\d+)\.\.(\d+), got (\d+)\.\.(\d+)")
 LATER = (408, 425, 429)
@@ -211,7 +229,9 @@ def as_headrace_error(error: Exception, url: str, *, act: str = "read") -> Excep
     if odd is not None:
         elsewhere = " Or remove it, or pass a list of the URLs to read." if "Encountered object" in text else ""
         hint = f"Rename that object.{elsewhere}"
-        return UnsupportedData(where, expected="keys without empty parts, '.' and '..'", found=repr(odd[1]), hint=hint)
+        return UnsupportedData(
+            where, expected="keys without empty parts, '.', '..' and control characters", found=repr(odd[1]), hint=hint
+        )
     other = OTHER_RANGE.search(text)
     if other is not None:
         expected, found = f"bytes {other[1]} to {other[2]}", f"a response with bytes {other[3]} to {other[4]}"
@@ -251,6 +271,8 @@ def _hint(text: str, status: int) -> str:
         return ENVIRONMENT
     if "timed out" in text or "Timeout" in text or "TimedOut" in text:
         return "HEADRACE_TIMEOUT sets how many seconds a request may take."
+    if "configured region" in text:
+        return "Set AWS_REGION to the region of the bucket."
     if BAD_RANGE.search(text) or NO_LENGTH.search(text):
         return "Its server does not follow HTTP. Copy the file to this machine."
     if 300 <= status < 500 and status not in LATER:

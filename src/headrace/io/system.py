@@ -1,5 +1,5 @@
-"""Resources of this process: processors, memory, and the limits of its control groups. Also locks between processes, and
-syncing folders.
+"""Resources of this process: processors, memory, and the limits of its control groups. Also locks between processes,
+syncing folders, and numbers from the environment.
 
 Sources: cgroups(7), proc_pid_mountinfo(5), Documentation/admin-guide/cgroup-v1 and cgroup-v2 of Linux. A group is subject to its own limits
 and to those of every group above it, up to the mount point of its hierarchy. A container cannot see the groups above that.
@@ -23,12 +23,15 @@ from headrace.io.faults import close_quietly, name_in_errors
 
 __all__ = [
     "as_pool_thread",
+    "boot_id",
     "cpu_limit",
     "discard_folder",
     "is_locked_elsewhere",
     "lock",
     "memory_limit",
     "most_open",
+    "number_setting",
+    "size_setting",
     "spare_cores",
     "sync_folder",
     "unlock",
@@ -39,6 +42,7 @@ __all__ = [
 ]
 
 MOST_OPEN = 4096
+UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 UNLIMITED_BYTES = 1 << 60  # Version 1 writes "no limit" as the largest number of whole pages.
@@ -272,8 +276,54 @@ def walk(folder: str | os.PathLike[str]) -> Iterator[tuple[str, list[str], list[
     return os.walk(os.fspath(folder), onerror=fail)
 
 
+@cache
+def boot_id() -> str:
+    """An identifier that changes at every boot; empty if the system has none."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
 def discard_folder(folder: str | os.PathLike[str]) -> None:
     """Remove as much of a folder as possible. Never raises, not even where ``shutil.rmtree`` does with ``ignore_errors``."""
     for _ in range(2):  # rmtree gives up where closing a folder fails
         with contextlib.suppress(OSError):
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def size_setting(name: str) -> int | None:
+    """A size from an environment variable, in bytes or as ``20G``; ``None`` if it is not set.
+
+    Raises:
+        ValueError: The value is not a size.
+    """
+    given = os.environ.get(name, "").strip()
+    text = given.upper().removesuffix("B").removesuffix("I")
+    if not text:
+        return None
+    unit = text[-1] if text[-1] in UNITS else ""
+    try:
+        size = int(float(text.removesuffix(unit)) * UNITS[unit])
+    except (ValueError, OverflowError):
+        size = -1
+    if size < 0:
+        raise ValueError(f"{name} must be a size such as 20G or 500M, got {given!r}")
+    return size
+
+
+def number_setting(name: str, default: float, least: float, most: float, *, kind: type[int | float]) -> float:
+    """A number from an environment variable; ``default`` if it is not set.
+
+    Raises:
+        ValueError: The value is not a number of this kind, or out of bounds.
+    """
+    given = os.environ.get(name, "").strip()
+    try:
+        number = kind(given) if given else default
+    except ValueError:
+        number = math.nan
+    if not least <= number <= most:
+        noun = "a whole number" if kind is int else "a number"
+        raise ValueError(f"{name} must be {noun} from {least:,} to {most:,}, got {given!r}")
+    return number

@@ -6,7 +6,10 @@ import os
 import re
 import string
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
+
+from headrace.errors import UnsupportedData, Where
 
 __all__ = [
     "LISTING",
@@ -17,6 +20,7 @@ __all__ = [
     "escape_url",
     "is_listing",
     "is_url",
+    "local_path",
     "parent_of",
     "scheme_of",
     "sibling_of",
@@ -31,6 +35,8 @@ LISTING = SCHEMES[2:]
 SHAPE = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 UNESCAPED = "/!$&'()*+,;=:@[]^|"
 """What obstore sends as it is, besides letters, digits and ``-._~``. A server may treat ``%2B`` differently from ``+``."""
+COLLAPSED = re.compile(rf"(?:{'|'.join(SCHEMES)}):/", re.IGNORECASE)
+"""Begins a URL, also one that a ``Path`` has taken a slash from."""
 LEADS_OUT = re.compile(
     r"\0|^[/\\]|^[A-Za-z][A-Za-z0-9+.-]*:[/\\]|(?:^|[/\\])\.\.(?:[/\\]|$)" + (r"|^[A-Za-z]:" if os.name == "nt" else "")
 )
@@ -55,6 +61,27 @@ def is_url(path: object) -> bool:
 def is_listing(path: object) -> bool:
     """Whether ``path`` is a URL of a store that lists objects and takes new ones."""
     return is_url(path) and scheme_of(str(path)) in LISTING
+
+
+def local_path(path: str | os.PathLike[str], what: str) -> Path:
+    """A path on this machine, with the home folder for ``~``, where no URL is taken. A URL would become a folder ``s3:``.
+
+    Args:
+        path: As given.
+        what: What it is, for the message.
+
+    Raises:
+        UnsupportedData: It is a URL.
+    """
+    text = os.fspath(path)
+    if COLLAPSED.match(text):
+        raise UnsupportedData(
+            Where(path=text),
+            expected=f"{what} on this machine",
+            found=f"a URL of {text.partition(':')[0].lower()}://",
+            hint="Files are written there and read from there directly. Use a local or a mounted folder.",
+        )
+    return Path(text).expanduser()
 
 
 @dataclass(frozen=True, slots=True)

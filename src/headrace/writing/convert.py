@@ -17,18 +17,17 @@ from headrace.contracts.csv import CSV, CsvDialect
 from headrace.contracts.feature import Feature
 from headrace.contracts.records import KnowsColumns, files_of
 from headrace.contracts.schema import Schema
-from headrace.errors import CorruptFile, CorruptRecord, NoFiles, SchemaMismatch, UnsupportedData, Where
+from headrace.errors import CorruptFile, CorruptRecord, NoFiles, SchemaMismatch, UnsupportedData
 from headrace.formats.registry import format_named
 from headrace.formats.table.arrow_types import arrow
 from headrace.io.cache.folder import cache_key
+from headrace.io.faults import file_exists_error
 from headrace.io.folders import first_existing
 from headrace.io.local.open import total_size
 from headrace.io.local.signatures import Signature, wait_for_tick
-from headrace.io.paths import absolute
 from headrace.io.progress import Progress
 from headrace.io.store.object import RemoteFile, fetch_heads
 from headrace.io.urls import is_url
-from headrace.io.write.pending import remove_abandoned
 from headrace.sources.decoded import decodings_of
 from headrace.sources.node import Node, OverFiles, fingerprint_of, records_below, walk
 from headrace.sources.open import open as open_source
@@ -45,7 +44,7 @@ from headrace.writing.engines import EngineTask, On, TaskEngine, Threads, cores_
 from headrace.writing.fitting import FeatureLoss, convert_to_fit
 from headrace.writing.sinks import check_features, codec_for, refuse_without_features, storable
 from headrace.writing.target import Target, check_replaceable, named_files
-from headrace.writing.units import WorkFolder, finish, join_units
+from headrace.writing.units import WorkFolder, finish, finish_abandoned, join_units
 
 __all__ = ["Converted", "convert"]
 
@@ -307,9 +306,7 @@ def _run(engine: TaskEngine, writer: UnitWriter, *, allow_loss: bool, overwrite:
         check_replaceable(path, source)
     if not isinstance(engine, Threads) and is_url(target.paths[0]):
         return _run_in_store(engine, writer, plan, each_bytes, overwrite=overwrite, can_resume=can_resume)
-    if not is_url(target.paths[0]):
-        # Files of a conversion are written in its folder, so no writer looks for leftovers beside it.
-        remove_abandoned(*os.path.split(absolute(target.paths[0])))
+    finish_abandoned(target.paths)
     work = WorkFolder.open(target, len(source), plan, example_bytes=each_bytes)
     try:
         # A run that is resumed may have given files their final names before it was interrupted.
@@ -317,7 +314,7 @@ def _run(engine: TaskEngine, writer: UnitWriter, *, allow_loss: bool, overwrite:
         existing = None if overwrite else first_existing([path for path in target.paths if path not in finished])
         if existing is not None:
             work.remove_if_empty()
-            raise _exists_error(existing)
+            raise file_exists_error(existing)
         try:
             work.begin()
             resumed = work.finished_examples()
@@ -339,15 +336,6 @@ def _run(engine: TaskEngine, writer: UnitWriter, *, allow_loss: bool, overwrite:
     return resumed
 
 
-def _exists_error(path: str) -> UnsupportedData:
-    return UnsupportedData(
-        Where(path=path),
-        expected="a new file",
-        found="one that already exists",
-        hint="Pass overwrite=True to replace it.",
-    )
-
-
 def _run_in_store(
     engine: TaskEngine,
     writer: UnitWriter,
@@ -359,9 +347,8 @@ def _run_in_store(
 ) -> int:
     """As :func:`_run`, into a store and not by this process."""
     run = StoreRun(writer, plan, each_bytes)
-    existing = first_existing(writer.target.paths) if run.is_fresh and not overwrite else None
-    if existing is not None:
-        raise _exists_error(existing)
+    if not overwrite:
+        run.check_new()
     resumed = run.finished_examples()
     writer.report(resumed)
     try:
@@ -371,8 +358,8 @@ def _run_in_store(
         raise
     except BaseException as error:
         if not can_resume:
-            run.discard()
-            error.add_note(UNKNOWN)
+            if run.discard():
+                error.add_note(UNKNOWN)
         elif not run.discard_if_empty():
             error.add_note("Finished work is kept: the same call resumes it.")
         raise

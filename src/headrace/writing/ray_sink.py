@@ -21,6 +21,7 @@ from headrace.contracts.csv import CSV
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
 from headrace.errors import DataError, NoFiles, SchemaMismatch, UnsupportedData, Where
+from headrace.io.faults import file_exists_error
 from headrace.io.folders import Listing, first_existing
 from headrace.io.names import as_shard
 from headrace.io.paths import expand_home
@@ -125,12 +126,9 @@ class _FilesToWrite:
         """
         existing = first_existing(self.target.paths) if self.stem is None else self._existing_shard(self.stem)
         if existing is not None:
-            raise UnsupportedData(
-                Where(path=existing),
-                expected="a new file",
-                found="one that already exists",
-                hint="Pass overwrite=True to replace it." if self.stem is None else "Remove the whole set first.",
-            )
+            if self.stem is None:
+                raise file_exists_error(existing)
+            raise file_exists_error(existing, hint="Remove the whole set first.")
 
     def _existing_shard(self, stem: str) -> str | None:
         """A shard of any set with this stem."""

@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,14 +19,15 @@ from headrace.io.cache.folder import cache_folder, cache_key
 from headrace.io.faults import close_quietly, name_in_errors
 from headrace.io.folders import first_existing, remove
 from headrace.io.paths import absolute
-from headrace.io.store.object import RemoteFile
+from headrace.io.store.commit import finish_object_names
+from headrace.io.store.requests import noted_versions
 from headrace.io.store.upload import check_writable, upload, upload_folder
 from headrace.io.system import sync_folder, unlock
 from headrace.io.threads import ThreadPool
 from headrace.io.urls import is_url
 from headrace.io.write.atomic import AtomicFile
 from headrace.io.write.commit import finish_names, give_names, names_given, same_version, version_of
-from headrace.io.write.pending import LOCK, lock_folder, temporary_name
+from headrace.io.write.pending import LOCK, lock_folder, remove_abandoned, temporary_name
 from headrace.io.write.pieces import pieces_of_files
 from headrace.writing.target import Target
 
@@ -36,6 +37,7 @@ __all__ = [
     "WorkFolder",
     "describe_plan",
     "finish",
+    "finish_abandoned",
     "join_units",
     "join_whole",
     "unit_examples",
@@ -222,7 +224,7 @@ class WorkFolder:
         path = self.target.paths[number]
         if not is_url(path):
             return same_version(version_of(str(Path(path).resolve())), noted)
-        return first_existing([path]) is not None and _version_in_store(path) == noted
+        return first_existing([path]) is not None and noted_versions([path])[0] == noted
 
     def _mark(self, number: int) -> Path:
         return self.path / f"{number:05d}.done"
@@ -279,16 +281,8 @@ def join_units(file: PlannedFile, work: WorkFolder, *, threads: int = 1) -> None
             upload_folder(file.whole, file.path)
         else:
             upload(file.whole, file.path)
-        work.mark_done(file.number, _version_in_store(file.path))
+        work.mark_done(file.number, noted_versions([file.path])[0])  # None for a folder
         remove(file.whole)
-
-
-def _version_in_store(url: str) -> list[Any] | None:
-    """The version of an object; ``None`` if that is a folder."""
-    with contextlib.suppress(NoFiles):
-        version = RemoteFile(url).version
-        return [version.size, version.etag, version.modified_ns]
-    return None
 
 
 def join_whole(file: PlannedFile, *, threads: int = 1) -> None:
@@ -304,15 +298,25 @@ def join_whole(file: PlannedFile, *, threads: int = 1) -> None:
 
 
 def finish(work: WorkFolder) -> None:
-    """Give all files that wait for them their names at once, and remove the folder."""
+    """Give all files that wait for them their names at once, and remove the folder. Objects in a store have theirs."""
     files = [file for file in work.files() if not is_url(file.path) and file.is_joined]
     linked = [file for file in files if Path(file.path).is_symlink() and not Path(file.whole).is_dir()]
     for file in linked:
         _replace_target(file, work)
+    if is_url(work.target.paths[0]):
+        finish_abandoned(work.target.paths)  # a journal that could not be finished before
     waiting = {Path(file.whole).name: file.path for file in files if file not in linked}
     if waiting:
         give_names(str(work.path), waiting)
     work.remove()
+
+
+def finish_abandoned(paths: Sequence[str]) -> None:
+    """Finish what killed writers of these names have begun. A conversion writes elsewhere at first, so no writer does it."""
+    if not is_url(paths[0]):
+        remove_abandoned(*os.path.split(absolute(paths[0])))
+    elif len(paths) > 1:
+        finish_object_names(paths[0])
 
 
 def _replace_target(file: PlannedFile, work: WorkFolder) -> None:
@@ -333,12 +337,8 @@ def _replace_target(file: PlannedFile, work: WorkFolder) -> None:
 def _remove_units(file: PlannedFile, threads: int = 1) -> None:
     """Remove them, several at a time: the system takes a quarter of a second for a gigabyte."""
     with ThreadPool(min(threads, len(file.units)), thread_name_prefix="headrace-remove") as pool:
-        for _ in pool.map(_remove_unit, file.units):
+        for _ in pool.map(lambda unit: unit.path.unlink(missing_ok=True), file.units):
             pass
-
-
-def _remove_unit(unit: Unit) -> None:
-    unit.path.unlink(missing_ok=True)
 
 
 def unit_examples(target: Target, n: int, example_bytes: int) -> int:

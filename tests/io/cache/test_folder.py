@@ -1,7 +1,9 @@
 """The cache folder and its files."""
 
 import fcntl
+import gzip
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -9,9 +11,12 @@ import tempfile
 import threading
 import warnings
 
+import numpy as np
 import pytest
 from tests.forks import exit_code, fork
 
+import headrace as hr
+from headrace.errors import UnsupportedData
 from headrace.io.cache import folder as cache
 from headrace.io.cache.folder import CacheEntry, cache_folder, cache_key, cache_limit_bytes
 from headrace.io.local.mapped import MappedFile
@@ -202,3 +207,47 @@ def test_waiting_ends_when_the_entry_is_mapped_at_once(tmp_path, monkeypatch):
     assert found == [None]
     made.abort()
     assert bytes(mapped.buffer) == b"abc"
+
+
+def test_a_url_is_no_cache_folder(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HEADRACE_CACHE_DIR", "s3://bucket/cache")
+    with pytest.raises(UnsupportedData, match="HEADRACE_CACHE_DIR, a folder on this machine"):
+        cache_folder("index")
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("name", ["a.csv.gz", "a.npz"])
+def test_the_folder_is_emptied_while_files_are_opened(monkeypatch, tmp_path, name):
+    """As ``rm -r ~/.cache`` does. No error blames the file, and no other folder is used."""
+    folder = tmp_path / "cache"
+    monkeypatch.setenv("HEADRACE_CACHE_DIR", str(folder))
+    np.savez_compressed(tmp_path / "a.npz", x=np.arange(20_000))
+    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(b"x\n" + b"1\n" * 20_000, 1))
+    done = threading.Event()
+
+    def empty():
+        while not done.wait(0.002):
+            shutil.rmtree(folder, ignore_errors=True)
+
+    emptying = threading.Thread(target=empty)
+    emptying.start()
+    try:
+        for _ in range(30):
+            assert len(hr.open(tmp_path / name).batch([0, 19_999])["x"]) == 2
+    finally:
+        done.set()
+        emptying.join()
+
+
+def test_what_is_removed_before_it_is_complete_can_be_made_again(monkeypatch, tmp_path):
+    monkeypatch.setenv("HEADRACE_CACHE_DIR", str(tmp_path))
+    entry = CacheEntry.claim(cache_folder("inflated") / "x.inflated", wait=True)
+    assert entry.write(b"bytes")
+    shutil.rmtree(tmp_path / "inflated")
+    assert not entry.commit(100)
+    assert entry.may_be_again
+    entry = CacheEntry.claim(tmp_path / "inflated" / "x.inflated", wait=True)
+    assert entry.write(b"bytes")
+    assert not entry.commit(0)
+    assert not entry.may_be_again

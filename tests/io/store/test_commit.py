@@ -6,7 +6,7 @@ import pytest
 from tests.io.store_server import KINDS, environment, serving_store
 
 import headrace as hr
-from headrace.io.store.commit import end_names, finish_object_names, give_object_names, keeps_journal
+from headrace.io.store.commit import end_names, finish_object_names, give_object_names, keeps_journal, refuse_existing
 from headrace.io.store.listing import read_journal
 
 FIRST = "x-00000-of-00002"
@@ -51,19 +51,19 @@ def refuse(*kinds, keys=("",)):
 
 def test_all_get_their_names(store):
     store.objects |= {**WAITING, **OLD}
-    give_object_names(f"{store.base}/{FIRST}", copies(store), replaces=True)
+    give_object_names(f"{store.base}/{FIRST}", copies(store), overwrite=True)
     assert read_journal(f"{store.base}/{JOURNAL}") == copies(store)
-    assert keeps_journal(f"{store.base}/{FIRST}")
+    assert keeps_journal(f"{store.base}/{FIRST}", copies(store))
     end_names(f"{store.base}/{FIRST}", copies(store))
     assert store.objects == {**WAITING, **NEW}
-    assert not keeps_journal(f"{store.base}/{FIRST}")
+    assert not keeps_journal(f"{store.base}/{FIRST}", copies(store))
 
 
 def test_one_object_needs_no_journal(store):
     store.objects |= {**WAITING, **OLD}
     one = dict([next(iter(copies(store).items()))])
     with store.counting() as asked:
-        give_object_names(f"{store.base}/{FIRST}", one, replaces=True)
+        give_object_names(f"{store.base}/{FIRST}", one, overwrite=True)
         end_names(f"{store.base}/{FIRST}", one)
     assert len(asked) == 1
     assert store.objects == {**WAITING, **OLD, f"out/{FIRST}": b"new 0"}
@@ -73,7 +73,7 @@ def test_new_names_are_taken_back(store):
     store.objects |= WAITING
     store.fault = refuse("copy", keys=[SECOND])
     with pytest.raises(hr.Unreachable):
-        give_object_names(f"{store.base}/{FIRST}", copies(store), replaces=True)
+        give_object_names(f"{store.base}/{FIRST}", copies(store), overwrite=True)
     assert store.objects == WAITING
 
 
@@ -81,7 +81,7 @@ def test_old_objects_stay_if_they_cannot_be_removed(store):
     store.objects |= {**WAITING, **OLD}
     store.fault = refuse("remove")
     with pytest.raises(hr.Unreachable) as raised:
-        give_object_names(f"{store.base}/{FIRST}", copies(store), replaces=True)
+        give_object_names(f"{store.base}/{FIRST}", copies(store), overwrite=True)
     assert "unchanged" in raised.value.__notes__[-1]
     assert store.objects == {**WAITING, **OLD, f"out/{JOURNAL}": b"{}"}
 
@@ -90,9 +90,9 @@ def test_what_is_missing_after_an_error_is_added_by_the_next(store):
     store.objects |= {**WAITING, **OLD}
     store.fault = refuse("copy", keys=[SECOND])
     with pytest.raises(hr.Unreachable) as raised:
-        give_object_names(f"{store.base}/{FIRST}", copies(store), replaces=True)
+        give_object_names(f"{store.base}/{FIRST}", copies(store), overwrite=True)
     assert f"{store.base}/{JOURNAL}" in raised.value.__notes__[-1]
-    assert keeps_journal(f"{store.base}/{FIRST}")
+    assert keeps_journal(f"{store.base}/{FIRST}", copies(store))
     store.fault = None
     for _ in range(2):
         finish_object_names(f"{store.base}/{FIRST}")
@@ -105,11 +105,92 @@ def test_another_write_finishes_the_one_before(store):
     store.objects[f"out/{JOURNAL}"] = json.dumps({"from": ".run", "names": {"0": FIRST, "1": SECOND}}).encode()
     names = ("x-00000-of-00003", "x-00001-of-00003")
     others = {f"{store.base}/.other/{number}": f"{store.base}/{name}" for number, name in enumerate(names)}
-    give_object_names(f"{store.base}/{names[0]}", others, replaces=False)
+    give_object_names(f"{store.base}/{names[0]}", others, overwrite=False)
     end_names(f"{store.base}/{names[0]}", others)
     seen = {name: content for name, content in store.objects.items() if "/." not in name}
     assert seen == {**NEW, f"out/{names[0]}": b"other 0", f"out/{names[1]}": b"other 1"}
     assert read_journal(f"{store.base}/{JOURNAL}") == {}
+
+
+def test_something_else_is_kept(store):
+    """What was written to a name after the journal, whether the old object was removed or not."""
+    store.objects |= {**WAITING, **OLD}
+    store.fault = refuse("copy")
+    with pytest.raises(hr.Unreachable):
+        give_object_names(f"{store.base}/{FIRST}", copies(store), overwrite=True)
+    store.fault = None
+    store.objects[f"out/{SECOND}"] = b"something else"
+    with pytest.raises(hr.UnsupportedData, match="already exists"):
+        refuse_existing(f"{store.base}/{FIRST}", copies(store))
+    with pytest.raises(hr.UnsupportedData, match="already exists"):
+        give_object_names(f"{store.base}/{FIRST}", copies(store), overwrite=False)
+    finish_object_names(f"{store.base}/{FIRST}")
+    assert store.objects == {f"out/{FIRST}": b"new 0", f"out/{SECOND}": b"something else"}
+
+
+def test_a_run_that_goes_on_keeps_the_names_that_it_has_given(store):
+    store.objects |= {**WAITING, **OLD}
+    store.fault = refuse("copy", keys=[SECOND])
+    for _ in range(2):
+        with pytest.raises(hr.Unreachable):
+            give_object_names(f"{store.base}/{FIRST}", copies(store), overwrite=True)
+        assert store.objects.items() >= {f"out/{FIRST}": b"new 0", **WAITING}.items()
+        assert keeps_journal(f"{store.base}/{FIRST}", copies(store))
+    store.fault = None
+    refuse_existing(f"{store.base}/{FIRST}", copies(store))
+    give_object_names(f"{store.base}/{FIRST}", copies(store), overwrite=False)
+    end_names(f"{store.base}/{FIRST}", copies(store))
+    assert store.objects == {**WAITING, **NEW}
+
+
+def test_names_that_exist_or_are_waited_for_are_refused(store):
+    refuse_existing(f"{store.base}/{FIRST}", copies(store))
+    store.objects |= {**WAITING, f"out/{SECOND}": b"old 1"}
+    before = dict(store.objects)
+    with pytest.raises(hr.UnsupportedData, match=rf"{SECOND} already exists"):
+        refuse_existing(f"{store.base}/{FIRST}", copies(store))
+    with pytest.raises(hr.UnsupportedData, match=rf"{SECOND} already exists"):
+        give_object_names(f"{store.base}/{FIRST}", copies(store), overwrite=False)
+    one = {f"{store.base}/.run/1": f"{store.base}/{SECOND}"}
+    with pytest.raises(hr.UnsupportedData, match=rf"{SECOND} already exists"):
+        give_object_names(f"{store.base}/{SECOND}", one, overwrite=False)
+    assert store.objects == before
+    del store.objects[f"out/{SECOND}"]
+    store.objects[f"out/{JOURNAL}"] = json.dumps({"from": ".other", "names": {"0": FIRST, "1": SECOND}}).encode()
+    with pytest.raises(hr.UnsupportedData, match=rf"{FIRST} already exists"):
+        refuse_existing(f"{store.base}/{FIRST}", copies(store))
+
+
+def test_copied_objects_are_gone_before_any_name_is_given(store):
+    store.objects |= {**OLD, "out/.run/1": b"new 1"}
+    before = dict(store.objects)
+    with pytest.raises(hr.NoFiles, match="Nothing was changed"):
+        give_object_names(f"{store.base}/{FIRST}", copies(store), overwrite=True)
+    assert store.objects == before
+
+
+def test_another_run_of_the_same_copies_is_faster(store):
+    """It has given the names and removed what was copied while this one copies."""
+    store.objects |= WAITING
+
+    def overtake(asked):
+        if any("copy-source" in name.lower() for name in asked.headers):
+            store.fault = None
+            for name in WAITING:
+                del store.objects[name]
+            store.objects |= NEW
+        return False
+
+    store.fault = overtake
+    with pytest.raises(hr.NoFiles):
+        give_object_names(f"{store.base}/{FIRST}", copies(store), overwrite=True)
+    assert store.objects == NEW
+
+
+def test_the_journal_of_another_write_stays(store):
+    store.objects[f"out/{JOURNAL}"] = json.dumps({"from": ".other", "names": {"0": FIRST, "1": SECOND}}).encode()
+    end_names(f"{store.base}/{FIRST}", copies(store))
+    assert f"out/{JOURNAL}" in store.objects
 
 
 @pytest.mark.parametrize("waiting", [WAITING, {}])
@@ -184,5 +265,5 @@ def test_what_is_elsewhere_is_refused(store):
         {f"{store.base}/.run/0": f"{store.base}/a", f"{store.base}/.run/1": f"{store.base}/in/b"},
     ):
         with pytest.raises(ValueError, match="one prefix"):
-            give_object_names(f"{store.base}/a", bad, replaces=True)
+            give_object_names(f"{store.base}/a", bad, overwrite=True)
     assert store.objects == {}

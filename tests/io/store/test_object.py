@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import pickle
+import re
 import subprocess
 import sys
 import threading
@@ -315,6 +316,98 @@ def test_a_slow_server_is_given_up(server, monkeypatch):
     with pytest.raises(Unreachable, match="HEADRACE_TIMEOUT"):
         _ = RemoteFile(f"{server.url}/x.bin").size
     done.set()
+
+
+def test_a_slow_body_is_read_as_long_as_it_flows(server, monkeypatch):
+    """The limit is on each wait for bytes, with ranges and without."""
+    monkeypatch.setenv("HEADRACE_TIMEOUT", "0.4")
+
+    def flow(handler):
+        handler.send_response(200)
+        handler.send_header("Content-Length", str(len(CONTENT)))
+        handler.end_headers()
+        for at in range(0, len(CONTENT) if handler.command == "GET" else 0, len(CONTENT) // 8):
+            handler.wfile.write(CONTENT[at : at + len(CONTENT) // 8])
+            handler.wfile.flush()
+            time.sleep(0.1)
+        return True
+
+    server.fault = flow
+    assert copy_to_cache(RemoteFile(f"{server.url}/x.bin")).read(0, len(CONTENT)) == CONTENT
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("HEADRACE_REQUESTS", "0"),
+        ("HEADRACE_REQUESTS", "-1"),
+        ("HEADRACE_REQUESTS", "1.5"),
+        ("HEADRACE_TIMEOUT", "abc"),
+        ("HEADRACE_TIMEOUT", "1m"),
+        ("HEADRACE_TIMEOUT", "-1"),
+        ("HEADRACE_TIMEOUT", "0"),
+        ("HEADRACE_TIMEOUT", "inf"),
+        ("HEADRACE_TIMEOUT", "nan"),
+    ],
+)
+def test_wrong_settings_are_named(monkeypatch, name, value):
+    monkeypatch.setattr(client, "_clients", [])
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ValueError, match=rf"{name} must be a (whole )?number from .*, got '{value}'"):
+        _ = RemoteFile("http://127.0.0.1:1/x.bin").size
+
+
+def test_a_long_timeout(server, monkeypatch):
+    monkeypatch.setenv("HEADRACE_TIMEOUT", "1000000")
+    assert RemoteFile(f"{server.url}/x.bin").size == len(CONTENT)
+
+
+def test_ranges_of_an_object_whose_length_is_unknown(server):
+    """RFC 9110, 14.4: an asterisk stands for it."""
+
+    def give(handler):
+        asked = re.fullmatch(r"bytes=(\d+)-(\d+)", handler.headers.get("Range") or "")
+        if asked is None:
+            return False
+        start, last = int(asked[1]), min(int(asked[2]), len(CONTENT) - 1)
+        handler.send_response(206)
+        handler.send_header("Content-Length", str(last + 1 - start))
+        handler.send_header("Content-Range", f"bytes {start}-{last}/*")
+        handler.end_headers()
+        handler.wfile.write(CONTENT[start : last + 1])
+        return True
+
+    server.fault = give
+    file = RemoteFile(f"{server.url}/x.bin")
+    assert (file.size, bytes(file.read(5000, 10))) == (len(CONTENT), CONTENT[5000:5010])
+
+
+def test_a_response_without_content_is_no_empty_file(server):
+    assert RemoteFile(f"{server.url}/empty.bin").size == 0
+
+    def give(handler):
+        handler.send_response(204)
+        handler.send_header("Content-Length", "0")
+        handler.end_headers()
+        return True
+
+    server.fault = give
+    with pytest.raises(Unreachable, match="the response 204"):
+        _ = RemoteFile(f"{server.url}/empty.bin").size
+
+
+def test_another_region_is_named(monkeypatch):
+    with serving_store() as store:
+        for name, value in environment("s3", store.url).items():
+            monkeypatch.setenv(name, value)
+
+        def redirect(asked):
+            asked.give(301, b"<Error><Code>PermanentRedirect</Code></Error>")
+            return True
+
+        store.fault = redirect
+        with pytest.raises(Unreachable, match="Set AWS_REGION"):
+            _ = RemoteFile("s3://bucket/x.bin").size
 
 
 def test_nothing_listens(server, monkeypatch):

@@ -2,6 +2,7 @@
 
 import os
 
+import numpy as np
 import pytest
 from tests.io.store_server import KINDS, environment, serving_store
 
@@ -94,3 +95,12 @@ def test_other_refusals_are_errors(store, monkeypatch):
         monkeypatch.setattr(store, "fault", None)
         copy_objects({f"{store.base}/gone": f"{store.base}/b"})
     assert "b" not in store.objects
+
+
+def test_a_name_with_a_number_of_shards_within_is_read_as_it_was_written(store):
+    """As on a disk. ``x.npy@2`` still names a set."""
+    hr.write(f"{store.base}/run@2.npy", np.zeros((3, 2)))
+    hr.write(f"{store.base}/set.npy@2", np.zeros((4, 2)))
+    assert len(hr.open(f"{store.base}/run@2.npy")) == 3
+    assert len(hr.open(f"{store.base}/set.npy@2")) == 4
+    assert len(hr.open(f"{store.base}/set.npy@*")) == 4

@@ -163,6 +163,7 @@ class TestStores:
                 monkeypatch.setenv(name, value)
             yield Bucket(store, f"{request.param}://bucket/out")
 
+    @pytest.mark.filterwarnings("ignore:All objects have their names")
     @pytest.mark.parametrize("killed_after", range(7))
     def test_the_next_call_finishes_copies(self, killed_after, bucket, monkeypatch):
         """Whatever request is the last before a kill: names are given to all files or to none, at the latest by the next call."""

@@ -2,6 +2,7 @@
 
 import itertools
 import pickle
+import threading
 
 import numpy as np
 import pytest
@@ -55,6 +56,22 @@ def test_bytes_are_those_of_a_local_conversion(store, tmp_path, ending):
     assert (done.examples, done.bytes, done.resumed) == (N, sum(map(len, expected.values())), 0)
 
 
+class Here:
+    """An engine that does the work as it is, in this process."""
+
+    cores = 1
+
+    def __init__(self):
+        self.waiting = []
+
+    def submit(self, work):
+        self.waiting.append(work)
+
+    def finished(self):
+        while self.waiting:
+            yield self.waiting.pop(0)()
+
+
 class Cuts(OneCore):
     """Stops after some results, as a driver that is killed then."""
 
@@ -106,9 +123,9 @@ def test_the_driver_is_killed_while_files_get_their_names(s3, tmp_path, monkeypa
             raise KeyboardInterrupt
         put(run, name, content)
 
-    def cut_discard(run):
-        urls = module.list_below(run._prefix)
-        module.remove_objects([url for url in urls if not url.endswith("joined")][:4])
+    def cut_removal(prefix, *, last):
+        urls = module.list_below(prefix)
+        module.remove_objects([url for url in urls if not url.endswith(last)][:4])
         raise KeyboardInterrupt
 
     copy_objects, put = commit.copy_objects, module.StoreRun._put
@@ -118,7 +135,7 @@ def test_the_driver_is_killed_while_files_get_their_names(s3, tmp_path, monkeypa
         elif at == "joined":
             patch.setattr(module.StoreRun, "_put", cut_put)
         else:
-            patch.setattr(module.StoreRun, "discard", cut_discard)
+            patch.setattr(module, "remove_copied", cut_removal)
         with pytest.raises(KeyboardInterrupt):
             hr.convert(tmp_path / "a.tfrecord", target, on=OneCore())
     expected = {f"out/{path.name}": path.read_bytes() for path in tmp_path.glob("b.*")}
@@ -191,6 +208,7 @@ def test_shards_that_the_store_does_not_copy_at_once(s3, tmp_path, monkeypatch):
     assert s3.objects == {f"out/{path.name}": path.read_bytes() for path in tmp_path.glob("b.*")}
 
 
+@pytest.mark.filterwarnings("ignore:All objects have their names")
 def test_old_shards_are_never_mixed_with_new_ones(s3, tmp_path):
     """The driver is killed after each of its changes to the store. Readers see the old set, the new one, or an error; the same call goes on."""
     hr.write(tmp_path / "old.tfrecord", {**columns(), "label": np.arange(N)})
@@ -250,6 +268,165 @@ def what_readers_see(folder, name, count):
             continue
         found.append(next((kind for kind, all in kinds.items() if np.array_equal(labels, all)), "mixture"))
     return tuple(found)
+
+
+@pytest.fixture
+def versions(tmp_path):
+    """Two files, and what the examples of each are."""
+    for day, start in (("tuesday", 1000), ("wednesday", 2000)):
+        hr.write(tmp_path / f"{day}.tfrecord", {"i": np.arange(start, start + 8)})
+    return lambda day: str(tmp_path / f"{day}.tfrecord")
+
+
+def numbers(path):
+    return sorted(map(int, hr.open(path)["i"]))
+
+
+TUESDAY, WEDNESDAY = list(range(1000, 1008)), list(range(2000, 2008))
+
+
+def refuse_copies(after):
+    """A fault: copies are refused after so many."""
+    count = itertools.count(1)
+
+    def refuse(asked):
+        is_refused = "x-amz-copy-source" in asked.headers and next(count) > after
+        if is_refused:
+            asked.refuse(403, "AccessDenied")
+        return is_refused
+
+    return refuse
+
+
+def refuse_removals(asked):
+    is_refused = asked.command == "DELETE" or "delete" in asked.query
+    if is_refused:
+        asked.refuse(403, "AccessDenied")
+    return is_refused
+
+
+def fail():
+    """Examples that fail after the first shard is begun."""
+    yield from ({"i": 1} for _ in range(5000))
+    raise RuntimeError("a generator fails")
+
+
+def test_what_waits_is_not_brought_back_over_what_is_newer(s3, versions):
+    target = f"{s3.base}/d/s.tfrecord@4"
+    hr.write(target, {"i": np.arange(8)})
+    s3.fault = refuse_copies(2)
+    with pytest.raises(hr.Unreachable):
+        hr.convert(versions("tuesday"), target, on=OneCore(), overwrite=True)
+    s3.fault = None
+    hr.convert(versions("wednesday"), target, overwrite=True)
+    assert all(numbers(f"{s3.base}/d{name}") == WEDNESDAY for name in ("", "/*", "/s.tfrecord@4", "/s.tfrecord@*"))
+    with pytest.raises(RuntimeError, match="a generator fails"):
+        hr.write(target, fail())
+    assert numbers(target) == WEDNESDAY
+    assert not any("/." in name for name in s3.objects)
+
+
+@pytest.mark.parametrize("after", [0, 2])
+def test_a_journal_that_another_tool_wrote_over(s3, versions, after):
+    target = f"{s3.base}/d/s.tfrecord@4"
+    hr.write(target, {"i": np.arange(2000, 2008)})
+    wednesday = {name: content for name, content in s3.objects.items() if "/." not in name}
+    hr.write(target, {"i": np.arange(8)})
+    s3.fault = refuse_copies(after)
+    with pytest.raises(hr.Unreachable):
+        hr.convert(versions("tuesday"), target, on=OneCore(), overwrite=True)
+    s3.fault = None
+    s3.objects |= wednesday
+    with pytest.raises(hr.UnsupportedData, match="already exists"):
+        hr.convert(versions("tuesday"), target, on=OneCore())
+    with pytest.raises(RuntimeError, match="a generator fails"):
+        hr.write(target, fail())
+    assert numbers(target) == WEDNESDAY
+
+
+def test_a_run_that_goes_on_replaces_nothing_without_overwrite(s3, versions):
+    target = f"{s3.base}/d/s.tfrecord@4"
+    with pytest.raises(ConnectionError):
+        hr.convert(versions("tuesday"), target, on=Cuts(2))
+    hr.write(target, {"i": np.arange(2000, 2008)})
+    with pytest.raises(hr.UnsupportedData, match="already exists"):
+        hr.convert(versions("tuesday"), target, on=OneCore())
+    assert numbers(target) == WEDNESDAY
+    assert hr.convert(versions("tuesday"), target, on=OneCore(), overwrite=True).resumed > 0
+    assert numbers(target) == TUESDAY
+
+
+class Then(OneCore):
+    """Calls a function when all tasks are done, before their files get their names."""
+
+    def __init__(self, then):
+        super().__init__()
+        self.then = then
+
+    def finished(self):
+        yield from super().finished()
+        self.then()
+
+
+def test_what_was_written_during_a_run_is_not_replaced_without_overwrite(s3, versions):
+    target = f"{s3.base}/d/s.tfrecord@4"
+    with pytest.raises(hr.UnsupportedData, match="already exists"):
+        hr.convert(versions("tuesday"), target, on=Then(lambda: hr.write(target, {"i": np.arange(2000, 2008)})))
+    assert numbers(f"{s3.base}/d") == WEDNESDAY
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_the_same_call_twice_at_a_time(s3, versions, overwrite):
+    target = f"{s3.base}/d/s.tfrecord@4"
+    if overwrite:
+        hr.write(target, {"i": np.arange(8)})
+
+    def convert(engine):
+        return hr.convert(versions("tuesday"), target, on=engine, overwrite=overwrite).examples
+
+    with pytest.raises(hr.NoFiles, match=r"made twice at a time.*Nothing was changed"):
+        convert(Then(lambda: convert(OneCore())))
+    assert numbers(f"{s3.base}/d") == TUESDAY
+    assert len(s3.objects) == 4
+
+
+def test_new_files_that_wait_stay_also_if_the_run_cannot_be_resumed(s3, versions):
+    """The old ones are removed by then."""
+    lock = threading.Lock()
+
+    def function(example):
+        with lock:
+            return {"i": example["i"]}
+
+    target = f"{s3.base}/d/s.tfrecord@4"
+    hr.write(target, {"i": np.arange(8)})
+    source = hr.open(versions("tuesday")).map(function)
+    s3.fault = refuse_copies(2)
+    with pytest.raises(hr.Unreachable) as raised:
+        hr.convert(source, target, on=Here(), overwrite=True)
+    assert "next write to these names" in raised.value.__notes__[-1]
+    s3.fault = None
+    with pytest.raises(RuntimeError, match="a generator fails"):
+        hr.write(target, fail())
+    assert numbers(f"{s3.base}/d") == TUESDAY
+
+
+def test_nothing_may_be_removed(s3, versions):
+    target = f"{s3.base}/d/s.tfrecord@4"
+    s3.fault = refuse_removals
+    with pytest.warns(UserWarning, match="could not be removed: a refusal"):
+        hr.convert(versions("tuesday"), target, on=OneCore())
+    assert numbers(f"{s3.base}/d") == TUESDAY
+    hr.write(target, {"i": np.arange(2000, 2008)})
+    with pytest.raises(hr.UnsupportedData, match="already exists"):
+        hr.convert(versions("tuesday"), target, on=OneCore())
+    with pytest.raises(hr.Unreachable):
+        hr.convert(versions("tuesday"), target, on=OneCore(), overwrite=True)
+    assert numbers(f"{s3.base}/d") == WEDNESDAY
+    s3.fault = None
+    assert hr.convert(versions("tuesday"), target, on=OneCore(), overwrite=True).examples == 8
+    assert numbers(f"{s3.base}/d") == TUESDAY
+    assert len(s3.objects) == 4
 
 
 @pytest.mark.ray

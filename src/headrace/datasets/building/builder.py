@@ -22,6 +22,7 @@ from headrace.datasets.features.base import DatasetFeature
 from headrace.datasets.features.mapping import FeatureLike, as_feature
 from headrace.datasets.locate import data_folders
 from headrace.datasets.prepared import Prepared
+from headrace.io.urls import local_path
 
 __all__ = ["DatasetBuilder", "Examples", "Splits"]
 
@@ -130,7 +131,9 @@ class DatasetBuilder:
             raise ValueError(f"num_shards must be 1 or more, got {num_shards}")
         check_supervised_keys(self.feature, self.supervised_keys)
         folder = self.folder(data_dir)
-        kept = data_folders(data_dir)[0] / "downloads" if download_dir is None else Path(download_dir).expanduser()
+        kept = data_folders(data_dir)[0] / "downloads"
+        if download_dir is not None:
+            kept = local_path(download_dir, "download_dir, a folder")
         downloads = Downloads(folder=kept, resources=self.resources, patience=patience or Patience(), progress=progress)
         wanted = Preparation(
             folder=folder,

@@ -39,6 +39,7 @@ from headrace.errors import DataError, NoFiles, SchemaMismatch, UnsupportedData,
 from headrace.formats.registry import format_named
 from headrace.io.faults import name_in_errors
 from headrace.io.local.fileset import FileSet
+from headrace.io.urls import local_path
 from headrace.sources.open import open as open_source
 
 __all__ = ["write_metadata"]
@@ -93,7 +94,7 @@ def write_metadata(
         NoSuchFeature: ``supervised_keys`` names another feature.
         DataError: A record is damaged, or does not match ``features``.
     """
-    place = Path(folder).expanduser()
+    place = local_path(folder, "the folder of a dataset")
     where = Where(path=str(place))
     if (place / INFO_FILE).exists() and not overwrite:
         raise UnsupportedData(

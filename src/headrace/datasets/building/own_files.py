@@ -25,6 +25,7 @@ from headrace.errors import NoFiles, NoSuchFeature, SchemaMismatch, UnsupportedD
 from headrace.formats.image_folder.format import ImageFolder
 from headrace.io.folders import Listing
 from headrace.io.paths import is_pipe
+from headrace.io.urls import local_path
 from headrace.sources.node import records_below
 from headrace.sources.open import open as open_source
 from headrace.sources.source import Source
@@ -52,7 +53,7 @@ def image_folder_builder(
         NoFiles: There are no images.
         UnsupportedData: They are not in folders of classes, or two folders have names of one split, as ``val`` and ``dev``.
     """
-    root = Path(folder).expanduser()
+    root = local_path(folder, "a folder of images")
     splits = _image_splits(root)
     tables = {split: ImageFolder([str(place)]) for split, place in splits.items()}
     classes: set[str] = set()
@@ -304,7 +305,7 @@ def builder_for(path: Paths, *, name: str, version: str | None = None, label: st
         NoFiles: The path does not exist.
         UnsupportedData: Two files or folders have names of one split.
     """
-    place = Path(path).expanduser()
+    place = local_path(path, "the files of a dataset")
     first = version or "1.0.0"
     if place.is_dir():
         if (place / INFO_FILE).is_file():

@@ -27,9 +27,8 @@ from headrace.io.archive.members import (
     read_members,
     refusal,
 )
-from headrace.io.cache.folder import size_setting
 from headrace.io.progress import Progress
-from headrace.io.system import walk
+from headrace.io.system import size_setting, walk
 
 __all__ = ["Limits", "archive_names", "unpack", "unpack_into"]
 

@@ -21,29 +21,30 @@ from headrace.errors import CorruptFile, Where
 from headrace.io.faults import close_quietly, name_in_errors
 from headrace.io.local.mapped import MappedFile
 from headrace.io.local.signatures import SUMMED_BYTES, BlockSummer, BlockSums, has_mark, set_mark
-from headrace.io.system import lock, unlock
+from headrace.io.system import boot_id, lock, size_setting, unlock
+from headrace.io.urls import local_path
 
 __all__ = [
+    "ATTEMPTS",
     "CacheEntry",
-    "boot_id",
     "cache_folder",
     "cache_key",
     "cache_limit_bytes",
     "fresh_cache",
     "is_trusted",
     "open_entry",
-    "size_setting",
 ]
 
 
 DEFAULT_LIMIT_BYTES = 20 << 30
 DISK_SHARE = 0.25
 UNFINISHED = ".part"
+ATTEMPTS = 10
+"""How often something is done again if another process empties the cache folder meanwhile, as ``rm -r`` does."""
 ONE_USE = "once-"
 """The prefix of entries that only their maker can use."""
 END = struct.Struct("<II8s")  # length of the facts before it, CRC-32C of the note, magic
 MAGIC = b"headrace"
-UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 def cache_folder(part: str) -> Path:
@@ -52,8 +53,13 @@ def cache_folder(part: str) -> Path:
     ``HEADRACE_CACHE_DIR`` if set, else ``headrace`` in the platform's cache folder (``XDG_CACHE_HOME`` or ``~/.cache`` on Linux,
     ``~/Library/Caches``, ``%LOCALAPPDATA%``). If that is not writable, a temporary folder of this user, with one
     warning.
+
+    Raises:
+        UnsupportedData: ``HEADRACE_CACHE_DIR`` is a URL.
     """
     base = os.environ.get("HEADRACE_CACHE_DIR")
+    if base and ":/" in base:
+        local_path(base, "HEADRACE_CACHE_DIR, a folder")
     return _writable(base or _platform_folder(os.environ.get("XDG_CACHE_HOME"), os.environ.get("HOME")), part)
 
 
@@ -101,31 +107,16 @@ def cache_limit_bytes(folder: Path) -> int:
     return min(DEFAULT_LIMIT_BYTES, int(_free_bytes(folder) * DISK_SHARE)) if given is None else given
 
 
-def size_setting(name: str) -> int | None:
-    """A size from an environment variable, in bytes or as ``20G``; ``None`` if it is not set.
-
-    Raises:
-        ValueError: The value is not a size.
-    """
-    given = os.environ.get(name, "").strip()
-    text = given.upper().removesuffix("B").removesuffix("I")
-    if not text:
-        return None
-    unit = text[-1] if text[-1] in UNITS else ""
-    try:
-        size = int(float(text.removesuffix(unit)) * UNITS[unit])
-    except (ValueError, OverflowError):
-        size = -1
-    if size < 0:
-        raise ValueError(f"{name} must be a size such as 20G or 500M, got {given!r}")
-    return size
-
-
 def _free_bytes(folder: Path) -> int:
     if not hasattr(os, "statvfs"):
         return 4 * DEFAULT_LIMIT_BYTES
-    disk = os.statvfs(folder)
-    return disk.f_bavail * disk.f_frsize
+    while True:
+        try:
+            disk = os.statvfs(folder)
+        except FileNotFoundError:
+            folder = folder.parent  # another process has just removed it
+        else:
+            return disk.f_bavail * disk.f_frsize
 
 
 @functools.lru_cache(maxsize=2)
@@ -163,22 +154,16 @@ def _fallback(folder: str) -> Path:
 
 
 def _can_write(folder: str) -> bool:
-    if os.access(os.path.join(folder, ""), os.W_OK | os.X_OK):
-        return True
-    try:
-        os.makedirs(folder, exist_ok=True)
-    except OSError:
-        return False
-    return os.access(folder, os.W_OK | os.X_OK)
-
-
-@functools.cache
-def boot_id() -> str:
-    """An identifier that changes at every boot; empty if the system has none."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    except OSError:
-        return ""
+    for _ in range(ATTEMPTS):
+        if os.access(os.path.join(folder, ""), os.W_OK | os.X_OK):
+            return True
+        try:
+            os.makedirs(folder, exist_ok=True)
+        except FileNotFoundError:
+            continue  # another process removes what is above it
+        except OSError:
+            return False
+    return False
 
 
 class CacheEntry:
@@ -187,6 +172,8 @@ class CacheEntry:
     def __init__(self, path: Path, fd: int) -> None:
         self.path = path
         self.size: int = 0
+        self.may_be_again: bool = False
+        """Whether it was complete, but may have been removed by another process: then it can be made again."""
         self._sums = BlockSummer(SUMMED_BYTES)
         self._fd = fd
         self._process = os.getpid()
@@ -203,7 +190,7 @@ class CacheEntry:
             ``None`` if it exists, or if another process is making it and ``wait`` is false.
         """
         while not path.exists():
-            fd = os.open(_unfinished_path(path), os.O_RDWR | os.O_CREAT, 0o600)
+            fd = _open_in_folder(_unfinished_path(path))
             is_kept = False  # An error must not leave it locked: the next process would wait forever.
             try:
                 ours = lock(fd)
@@ -274,9 +261,11 @@ class CacheEntry:
             if durable:
                 os.fsync(self._fd)
             os.replace(_unfinished_path(self.path), self.path)
-        except OSError:
+        except OSError as error:
+            self.may_be_again = isinstance(error, FileNotFoundError)
             self.abort()
             return False
+        self.may_be_again = True
         try:
             os.close(self._unlocked())
         except OSError:  # File servers may report lost bytes only now.
@@ -320,11 +309,13 @@ def open_entry(path: str, entry: Path, *, size: int | None = None, compare: bool
     except OSError:
         return None
     sums, mark = _read_note(content, path)
-    is_compared = not compare and has_mark(str(entry), mark)
-    if sums is None or size not in (None, content.size) or not (is_compared or content.is_intact(sums)):
+    with contextlib.suppress(FileNotFoundError):  # removed meanwhile: what is mapped stays
+        compare = compare or not has_mark(str(entry), mark)
+    if sums is None or size not in (None, content.size) or (compare and not content.is_intact(sums)):
         entry.unlink(missing_ok=True)
         return None
-    set_mark(str(entry), mark)  # The oldest entries are evicted first.
+    with contextlib.suppress(FileNotFoundError):
+        set_mark(str(entry), mark)  # The oldest entries are evicted first.
     return content
 
 
@@ -350,6 +341,15 @@ def _read_note(content: MappedFile, path: str) -> tuple[BlockSums | None, int]:
     return BlockSums(size, np.frombuffer(noted[:summed], "<u4"), SUMMED_BYTES), crc
 
 
+def _open_in_folder(path: Path) -> int:
+    """Open a file for writing, in a folder that another process may remove."""
+    for _ in range(ATTEMPTS):
+        with contextlib.suppress(FileNotFoundError, FileExistsError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+
+
 def _unfinished_path(path: Path) -> Path:
     return path.with_name(path.name + UNFINISHED)
 
@@ -364,7 +364,10 @@ def _is_same_file(fd: int, path: Path) -> bool:
 def _make_room(path: Path, allowed_bytes: int) -> bool:
     """Delete the least recently used entries beside ``path`` until they take no more than ``allowed_bytes``."""
     others = []
-    for other in path.parent.iterdir():
+    beside: list[Path] = []
+    with contextlib.suppress(FileNotFoundError):  # another process has just removed the folder
+        beside = list(path.parent.iterdir())
+    for other in beside:
         if other.suffix == UNFINISHED or (other.name.startswith(ONE_USE) and other != path):
             _remove_unused(other)  # Left by a process that ended. Entries in use are locked.
         if other != path and other.suffix == path.suffix:

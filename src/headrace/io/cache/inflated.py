@@ -17,8 +17,8 @@ from pathlib import Path
 
 from headrace.errors import CorruptFile, UnsupportedData, Where
 from headrace.io.cache.folder import (
+    ATTEMPTS,
     CacheEntry,
-    boot_id,
     cache_folder,
     cache_key,
     cache_limit_bytes,
@@ -35,10 +35,11 @@ from headrace.io.cache.inflate import (
     skip_bytes,
     wrapper_of,
 )
-from headrace.io.faults import file_changed_error, name_in_errors
+from headrace.io.faults import cache_emptied_error, file_changed_error, name_in_errors
 from headrace.io.local.mapped import MappedFile
 from headrace.io.local.signatures import Signature, open_version, wait_for_tick
 from headrace.io.paths import absolute
+from headrace.io.system import boot_id
 from headrace.io.threads import prefetch
 
 __all__ = [
@@ -184,22 +185,25 @@ def inflate_file(
         UnsupportedData: The content does not fit into the cache.
         CorruptFile: The file changed while it was being inflated, or is not the expected version.
     """
-    found = find_inflated(path, compression, packed, expected=expected)
-    if found is None:
+    for _ in range(ATTEMPTS):
+        found = find_inflated(path, compression, packed, expected=expected)
+        if found is not None:
+            return found
         stream = InflatedStream(path, compression, packed, wait=True, expected=expected)
         for _ in stream:
             pass
         if stream.changed:
             raise file_changed_error(path, size=None, found="another version", what="file")
-        found = find_inflated(path, compression, packed, expected=expected)
-    if found is None:
-        raise UnsupportedData(
-            Where(path=path),
-            expected="space for the inflated file in the cache, which random access needs",
-            found="none",
-            hint=LIMIT_HINT + " Reading in order works without.",
-        )
-    return found
+        if stream.has_no_space:
+            break
+    else:
+        raise cache_emptied_error(path)
+    raise UnsupportedData(
+        Where(path=path),
+        expected="space for the inflated file in the cache, which random access needs",
+        found="none",
+        hint=LIMIT_HINT + " Reading in order works without.",
+    )
 
 
 def find_inflated(
@@ -248,6 +252,8 @@ class InflatedStream:
         """Usable bytes of the copy."""
         self.changed: bool = False
         """Set after the last part: whether the file changed meanwhile, so that no copy was kept."""
+        self.has_no_space: bool = False
+        """Set after the last part: whether the cache had no space for a copy."""
         self._compression = compression
         self._wait = wait
 
@@ -310,7 +316,7 @@ class InflatedStream:
                         self._give_up(entry)
                 yield part
             now = _signature(self.path, self._packed)
-            self.changed = _entry_path(self.path, self._compression, now) != entry.path
+            self.changed = _entry_path(self.path, self._compression, now).name != entry.path.name
             if self.changed:
                 return
             # Waiting for the disk would take a tenth of the time. Instead, the entry is ignored after a reboot.
@@ -318,9 +324,12 @@ class InflatedStream:
                 self._give_up(entry)
         finally:
             entry.abort()
+            self.has_no_space = not entry.may_be_again
 
     def _give_up(self, entry: CacheEntry) -> None:
         entry.abort()
+        if entry.may_be_again:
+            return
         warnings.warn(
             f"{self.path} is inflated again each time: the cache in {entry.path.parent} has no space for it. {LIMIT_HINT}",
             stacklevel=2,

@@ -10,8 +10,8 @@ from typing import Any
 
 from headrace.errors import CorruptFile, UnsupportedData, Where
 from headrace.io.cache.folder import (
+    ATTEMPTS,
     CacheEntry,
-    boot_id,
     cache_folder,
     cache_key,
     cache_limit_bytes,
@@ -20,9 +20,11 @@ from headrace.io.cache.folder import (
 )
 from headrace.io.cache.inflated import LIMIT_HINT
 from headrace.io.engines import zlib_library
+from headrace.io.faults import cache_emptied_error
 from headrace.io.local.mapped import MappedFile, guard_reads
 from headrace.io.local.signatures import wait_for_tick
 from headrace.io.paths import absolute
+from headrace.io.system import boot_id
 from headrace.io.write.atomic import write_atomic
 
 __all__ = ["FilePart", "check_crc", "crc_fault", "inflate_bytes", "inflate_to_cache"]
@@ -95,20 +97,23 @@ def inflate_to_cache(file: MappedFile, part: FilePart) -> MappedFile:
         UnsupportedData: The cache has no space left.
     """
     path = cache_folder("inflated") / f"{_key(file, part)}.inflated"
-    found = _find_cached(path, file, part)
-    if found is None:
+    for _ in range(ATTEMPTS):
+        found = _find_cached(path, file, part)
+        if found is not None:
+            return found
         entry = CacheEntry.claim(path, wait=True)
         if entry is not None:
             _fill(entry, file, part)
-        found = _find_cached(path, file, part)
-    if found is None:
-        raise UnsupportedData(
-            Where(path=file.path, feature=part.name),
-            expected=f"space for {part.size} inflated bytes in the cache, which random access needs",
-            found="none",
-            hint=LIMIT_HINT,
-        )
-    return found
+            if not entry.may_be_again:
+                break
+    else:
+        raise cache_emptied_error(file.path)
+    raise UnsupportedData(
+        Where(path=file.path, feature=part.name),
+        expected=f"space for {part.size} inflated bytes in the cache, which random access needs",
+        found="none",
+        hint=LIMIT_HINT,
+    )
 
 
 def _find_cached(path: Path, file: MappedFile, part: FilePart) -> MappedFile | None:

@@ -8,19 +8,20 @@ from pathlib import Path
 
 from headrace.errors import UnsupportedData, Where
 from headrace.io.cache.folder import (
+    ATTEMPTS,
     ONE_USE,
     CacheEntry,
-    boot_id,
     cache_folder,
     cache_key,
     cache_limit_bytes,
     is_trusted,
     open_entry,
 )
-from headrace.io.faults import file_changed_error
+from headrace.io.faults import cache_emptied_error, file_changed_error
 from headrace.io.local.mapped import MappedFile
 from headrace.io.store.requests import check_unchanged, stream_object, stream_plainly
 from headrace.io.store.stream import BLOCK_BYTES, RemoteObject, RemoteStream
+from headrace.io.system import boot_id
 
 __all__ = ["check_copy", "copy_to_cache", "download_copy", "find_copy", "make_private_copy"]
 
@@ -41,13 +42,18 @@ def make_private_copy(file: RemoteObject) -> MappedFile:
     Raises:
         UnsupportedData: The object does not fit into the cache.
     """
-    path, entry = _claim_private()
-    if entry is not None:
-        _fill(entry, file, stream_object(file.path, file.version, BLOCK_BYTES) if file.size else ())
-    found = _open_entry(file, path)
-    if found is None:
-        raise _no_room(file.path, f"its {file.size} bytes")
-    return found
+    for _ in range(ATTEMPTS):
+        path, entry = _claim_private()
+        if entry is not None:
+            _fill(entry, file, stream_object(file.path, file.version, BLOCK_BYTES) if file.size else ())
+        found = _open_entry(file, path)
+        if found is not None:
+            return found
+        if entry is not None and not entry.may_be_again:
+            break
+    else:
+        raise cache_emptied_error(file.path)
+    raise _no_room(file.path, f"its {file.size} bytes")
 
 
 def download_copy(url: str) -> MappedFile:
@@ -56,19 +62,25 @@ def download_copy(url: str) -> MappedFile:
     Raises:
         UnsupportedData: The object does not fit into the cache.
     """
-    path, entry = _claim_private()
-    if entry is not None:
-        try:
-            limit = cache_limit_bytes(path.parent)
-            parts = stream_plainly(url, BLOCK_BYTES)
-            if all(entry.size + len(part) <= limit and entry.write(part) for part in parts) and entry.write_note(None):
-                entry.commit(limit, durable=not boot_id())
-        finally:
-            entry.abort()
-    found = open_entry(url, path)
-    if found is None:
-        raise _no_room(url, "all of it")
-    return found
+    for _ in range(ATTEMPTS):
+        path, entry = _claim_private()
+        if entry is not None:
+            try:
+                limit = cache_limit_bytes(path.parent)
+                parts = stream_plainly(url, BLOCK_BYTES)
+                fits = all(entry.size + len(part) <= limit and entry.write(part) for part in parts)
+                if fits and entry.write_note(None):
+                    entry.commit(limit, durable=not boot_id())
+            finally:
+                entry.abort()
+        found = open_entry(url, path)
+        if found is not None:
+            return found
+        if entry is not None and not entry.may_be_again:
+            break
+    else:
+        raise cache_emptied_error(url)
+    raise _no_room(url, "all of it")
 
 
 def _claim_private() -> tuple[Path, CacheEntry | None]:
@@ -104,15 +116,18 @@ def copy_to_cache(file: RemoteObject) -> MappedFile:
     """
     if not file.is_certain:
         return file.copy()
-    found = find_copy(file)
-    if found is None:
+    for _ in range(ATTEMPTS):
+        found = find_copy(file)
+        if found is not None:
+            return found
         entry = CacheEntry.claim(_entry_path(file), wait=True)
         if entry is not None:
             _fill(entry, file, RemoteStream(file))
-        found = find_copy(file)
-    if found is None:
-        raise _no_room(file.path, f"its {file.size} bytes")
-    return found
+            if not entry.may_be_again:
+                break
+    else:
+        raise cache_emptied_error(file.path)
+    raise _no_room(file.path, f"its {file.size} bytes")
 
 
 def _no_room(path: str, needed: str) -> UnsupportedData:

@@ -18,6 +18,7 @@ from weakref import WeakSet
 from headrace import _optional
 from headrace.errors import Unreachable, UnsupportedData, Where
 from headrace.io.faults import as_headrace_error
+from headrace.io.system import number_setting
 from headrace.io.threads import start_thread
 from headrace.io.urls import Url
 
@@ -36,7 +37,9 @@ __all__ = [
 MOST_AT_ONCE = 64
 """Concurrent requests of this process; ``HEADRACE_REQUESTS`` overrides it."""
 TIMEOUT_S = 60.0
-"""How long one request may take, without retries; ``HEADRACE_TIMEOUT`` overrides it."""
+"""How long a server may be silent in one request; ``HEADRACE_TIMEOUT`` overrides it."""
+WHOLE_REQUEST = "1year"
+"""How long a request may take in all. obstore has a limit unless it is given one."""
 RETRIES = 4
 ENDPOINTS = {
     "s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"),
@@ -45,7 +48,14 @@ ENDPOINTS = {
 }
 """Variables that set another endpoint than the cloud's. The first one set counts."""
 IDENTITIES = {
-    "s3": ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_SKIP_SIGNATURE", "AWS_REGION"),
+    "s3": (
+        "AWS_ACCESS_KEY_ID",
+        "AWS_SECRET_ACCESS_KEY",
+        "AWS_SESSION_TOKEN",
+        "AWS_SKIP_SIGNATURE",
+        "AWS_REGION",
+        "AWS_DEFAULT_REGION",
+    ),
     "gs": (
         "GOOGLE_APPLICATION_CREDENTIALS",
         "GOOGLE_SERVICE_ACCOUNT",
@@ -73,13 +83,15 @@ class StoreClient:
     def __init__(self, call_obstore: Callable[[], object]) -> None:
         import asyncio  # as slow to import as the rest of this package
 
+        request_seconds()  # checked before the first request, whose errors would be those of a store
+        slots = requests_at_once()
         self._call_obstore = call_obstore
         self.process: int = os.getpid()
         self.stores: dict[str, Any] = {}
         self.writable: set[str] = set()
         """Stores that were checked before writing."""
         self.loop: asyncio.AbstractEventLoop = asyncio.new_event_loop()
-        self.slots: asyncio.Semaphore = asyncio.Semaphore(int(os.environ.get("HEADRACE_REQUESTS") or MOST_AT_ONCE))
+        self.slots: asyncio.Semaphore = asyncio.Semaphore(slots)
         """Limits concurrent requests."""
         self._variables = _variables()
         self._answers: WeakSet[Any] = WeakSet()
@@ -199,6 +211,7 @@ def store_of(client: StoreClient, url: Url) -> Any:
     Raises:
         UnsupportedData: The URL names no bucket.
         Unreachable: The settings of the store in the environment are invalid.
+        ValueError: ``HEADRACE_TIMEOUT`` is.
     """
     found = client.stores.get(url.store)
     if found is None:
@@ -207,11 +220,12 @@ def store_of(client: StoreClient, url: Url) -> Any:
             raise UnsupportedData(
                 Where(path=url.store), expected=f"a URL with a {part}, {url.scheme}://{part}/...", found="none in it"
             )
+        options = _options(url.scheme)
         try:
             module = obstore_for(url.store).store
             # from_url would take https://bucket.s3.amazonaws.com for S3, without the query that signs a URL.
             open_store = module.from_url if url.lists else module.HTTPStore.from_url
-            made = open_store(url.store, **_options(url.scheme))
+            made = open_store(url.store, **options)
         except Exception as error:
             raise as_headrace_error(error, url.store) from error
         found = client.stores.setdefault(url.store, made)
@@ -226,9 +240,22 @@ def _endpoint(scheme: str) -> str:
     return next((os.environ[name] for name in ENDPOINTS.get(scheme, ()) if os.environ.get(name)), "")
 
 
+def requests_at_once() -> int:
+    """How many requests this process makes at once.
+
+    Raises:
+        ValueError: ``HEADRACE_REQUESTS`` is not such a number.
+    """
+    return int(number_setting("HEADRACE_REQUESTS", MOST_AT_ONCE, 1, 1_000_000, kind=int))
+
+
 def request_seconds() -> float:
-    """How long one request may take."""
-    return float(os.environ.get("HEADRACE_TIMEOUT") or TIMEOUT_S)
+    """How long a server may take to respond, and to send more of its response.
+
+    Raises:
+        ValueError: ``HEADRACE_TIMEOUT`` is not such a number.
+    """
+    return number_setting("HEADRACE_TIMEOUT", TIMEOUT_S, 0.001, 100_000_000, kind=float)
 
 
 def make_opener(refused: type[Exception]) -> Any:
@@ -252,7 +279,12 @@ def make_opener(refused: type[Exception]) -> Any:
 def _options(scheme: str) -> dict[str, Any]:
     endpoint = _endpoint(scheme)
     seconds = request_seconds()
-    client = {"timeout": f"{seconds:g}s", "connect_timeout": f"{min(seconds, 10):g}s"}
+    client = {
+        # Of each wait for bytes, and not of the whole request: a large object may take as long as its bytes flow.
+        "timeout": WHOLE_REQUEST,
+        "read_timeout": f"{seconds:.3f}s",
+        "connect_timeout": f"{min(seconds, 10):.3f}s",
+    }
     # Only for servers addressed over http themselves: otherwise https servers could redirect to http.
     is_http = scheme == "http" or endpoint.lower().startswith("http://")
     client["allow_http"] = "true" if is_http else "false"

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from functools import partial
+from typing import Any
 from urllib.parse import urlsplit
 
 from headrace.errors import NoFiles, UnsupportedData, Where
@@ -29,6 +30,8 @@ __all__ = [
     "no_listing",
     "objects_exist",
     "read_journal",
+    "read_noted",
+    "read_small",
     "size_below",
 ]
 
@@ -186,25 +189,34 @@ def read_journal(url: str) -> dict[str, str]:
         NoFiles: There is no such bucket.
         Unreachable: The store does not answer.
     """
-    content = run_all(url, [partial(_read_small, url)])[0]
+    return read_noted(url)[0]
+
+
+def read_noted(url: str) -> tuple[dict[str, str], dict[str, Any]]:
+    """What :func:`read_journal` returns, and the version of the old object that each name had, ``{to: version}``."""
     try:
-        found = json.loads(content or b"{}")
-        below, names = found["from"], dict(found["names"])
-    except (KeyError, TypeError, ValueError, RecursionError):
-        return {}
+        found = json.loads(read_small(url) or b"{}")
+        below, names, old = found["from"], dict(found["names"]), dict(found.get("old", {}))
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
+        return {}, {}
     parts = below.split("/") if isinstance(below, str) else [""]
-    if parts[0][:1] != "." or not all(map(_is_plain, (*parts, *names, *names.values()))):
-        return {}
+    if parts[0][:1] != "." or not all(map(_is_plain, (*parts, *names, *names.values(), *old))):
+        return {}, {}
     folder = parent_of(url)[0]
-    return {child_of(child_of(folder, below), name): child_of(folder, new) for name, new in names.items()}
+    copies = {child_of(child_of(folder, below), name): child_of(folder, new) for name, new in names.items()}
+    return copies, {child_of(folder, name): version for name, version in old.items()}
 
 
 def _is_plain(name: object) -> bool:
     return isinstance(name, str) and name not in ("", ".", "..") and "/" not in name
 
 
-async def _read_small(url: str) -> bytes:
+def read_small(url: str) -> bytes:
     """The content of an object; nothing if there is none, or it is large."""
+    return run_all(url, [partial(_read_small, url)])[0]
+
+
+async def _read_small(url: str) -> bytes:
     place, client = Url.of(url), client_for(url)
     async with client.slots:
         try:
@@ -262,6 +274,8 @@ def expand_url(url: str) -> list[str]:
     if shard:
         return shard_names(shard["stem"], int(shard["count"]), shard["end"], digits=len(shard["count"]))
     counted = COUNTED.fullmatch(url) if "@" in name else None
+    if counted and counted["end"] and place.lists and _is_object(url):
+        return [url]  # as on a disk; x.npy@8 is the name of no object that is written
     if counted and counted["count"] != "*":
         return shard_names(f"{counted['stem']}-", int(counted["count"]), counted["end"])
     if counted or MAGIC.search(name):

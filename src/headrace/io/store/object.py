@@ -25,6 +25,7 @@ from headrace.io.local.signatures import Signature
 from headrace.io.store.client import run_all
 from headrace.io.store.requests import FetchedRange, RangeRequest, Version, fetch, fetch_one, fetch_version
 from headrace.io.store.stream import RemoteReader
+from headrace.io.urls import is_listing
 
 __all__ = ["RemoteFile", "SparseView", "fetch_extents", "fetch_heads", "sparse_views"]
 
@@ -256,12 +257,14 @@ def fetch_heads(files: Sequence[RemoteFile]) -> None:
 
 
 async def _fetch_head(file: RemoteFile) -> None:
-    """Make the first request. A file whose server does not say how long it is stays unknown."""
+    """Make the first request. A file whose server does not say how long it is, or that it has a content, stays unknown."""
     with suppress(UnsizedResponse):
         try:
             answer = await fetch_one(RangeRequest(file.path, 0, HEAD_BYTES))
         except NoRanges:
             version = await fetch_version(file.path)
+            if not version.size and not is_listing(file.path):
+                return  # obstore does not say whether the response was 204 (No Content): the copy does
             file.set_head(version, None if version.size else b"")
         else:
             file.set_head(answer.version, bytes(answer.content))

@@ -31,12 +31,14 @@ from headrace.io.urls import Url, escape_url
 
 __all__ = [
     "FetchedRange",
+    "NotedVersion",
     "RangeRequest",
     "Version",
     "check_unchanged",
     "fetch",
     "fetch_one",
     "fetch_version",
+    "noted_versions",
     "stream_object",
     "stream_plainly",
 ]
@@ -181,6 +183,27 @@ async def fetch_version(url: str) -> Version:
             if isinstance(ours, NoFiles) or place.lists or not (has_answer(error) or isinstance(ours, UnsizedResponse)):
                 raise (_whole_refused_error(url) if isinstance(ours, NoRanges) else ours) from error
         return _version((await _start_request(client, RangeRequest(url))).meta)
+
+
+NotedVersion = list[Any] | None
+"""The version of an object as it can be stored: size, ETag and time of the last change. ``None``: there is none."""
+
+
+def noted_versions(urls: Sequence[str]) -> list[NotedVersion]:
+    """The versions of objects, of which some may be missing, as they can be stored.
+
+    Raises:
+        Unreachable: The store does not answer.
+    """
+    return run_all(urls[0], [partial(_noted_version, url) for url in urls]) if urls else []
+
+
+async def _noted_version(url: str) -> NotedVersion:
+    try:
+        version = await fetch_version(url)
+    except NoFiles:
+        return None
+    return [version.size, version.etag, version.modified_ns]
 
 
 def stream_object(url: str, version: Version, part_bytes: int) -> Iterator[memoryview]:

@@ -24,10 +24,10 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from headrace.errors import UnsupportedData, Where
-from headrace.io.cache.folder import boot_id, cache_key
+from headrace.io.cache.folder import cache_key
 from headrace.io.faults import close_quietly, name_in_errors
 from headrace.io.names import TEMPORARY_SUFFIX
-from headrace.io.system import is_locked_elsewhere, lock, sync_folder
+from headrace.io.system import boot_id, is_locked_elsewhere, lock, sync_folder
 from headrace.io.threads import ThreadPool
 from headrace.io.write.commit import finish_names, give_names, has_journal
 

@@ -26,7 +26,7 @@ from headrace.errors import NoFiles, Unreachable, UnsupportedData, Where
 from headrace.io.faults import name_in_errors
 from headrace.io.folders import remove
 from headrace.io.paths import absolute
-from headrace.io.store.commit import end_names, finish_object_names, give_object_names, keeps_journal
+from headrace.io.store.commit import end_names, finish_object_names, give_object_names, keeps_journal, remove_copied
 from headrace.io.store.listing import list_below
 from headrace.io.store.upload import check_writable, is_uploaded, remove_objects, staging_folder, upload
 from headrace.io.system import discard_folder
@@ -113,11 +113,11 @@ class StoreStaging:
         """Give files their names: ``{name here: URL}``. Those given before an error are taken back, unless old files are gone by then."""
         copies = {child_of(self.place, name): url for name, url in names.items()}
         try:
-            give_object_names(self._first, copies, replaces=True)
+            give_object_names(self._first, copies, overwrite=True)
         except BaseException:
-            self._is_kept = len(copies) > 1 and keeps_journal(self._first)
+            self._is_kept = keeps_journal(self._first, copies)
             raise
-        self.discard()
+        remove_copied(self.place)
         with contextlib.suppress(NoFiles, Unreachable):
             end_names(self._first, copies)
 

@@ -31,6 +31,7 @@ from headrace.io.folders import AtomicFolder
 from headrace.io.local.signatures import SUMMED_BYTES, block_sums
 from headrace.io.progress import Progress
 from headrace.io.system import lock, unlock
+from headrace.io.urls import local_path
 from headrace.sources.decoded import decodings_of
 from headrace.sources.node import Node, fingerprint_of, random_streams, read_blocks, runs_of
 
@@ -65,14 +66,12 @@ def store_node(node: Node, path: str | os.PathLike[str], key: str, *, progress: 
 
     Raises:
         ValueError: The node draws random numbers, or the key is empty.
-        SchemaMismatch, UnsupportedData: A feature cannot be stored.
+        SchemaMismatch, UnsupportedData: A feature cannot be stored, or the path is a URL.
     """
     check_key(key)
     if random_streams(node):
-        raise ValueError(
-            "the source draws random numbers, which a cache would freeze: call cache() before the seeded map"
-        )
-    root = Path(path).expanduser().absolute()
+        raise ValueError("the source draws random numbers, which cache() would freeze: call it before the seeded map")
+    root = local_path(path, "a folder for stored examples").absolute()
     runs = runs_of(node)
     more = (*decodings_of(node), *(() if runs is None else (RUNS,)))
     folder = root / cache_key("cache", VERSION, fingerprint_of(node), key, *more)

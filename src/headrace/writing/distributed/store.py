@@ -5,16 +5,18 @@ Files wait under a prefix whose name begins with a dot, so readers do not see th
 ===============  =====================================================================
 ``plan.json``    comes first: what is converted into what
 ``00007``        the eighth file, whole
-``joined``       all files have their names; the rest of the prefix can be removed
+``joined``       all files have their names, with the version of each; the rest of the prefix can be removed
 ===============  =====================================================================
 
-When all are there, the store copies them to their names (:mod:`headrace.io.store.commit`). A process that finds ``joined`` only removes the rest. A task that was believed dead may
+When all are there, the store copies them to their names (:mod:`headrace.io.store.commit`). A process that finds ``joined`` only removes the rest,
+unless something else was written to the names since then. A task that was believed dead may
 upload a file once more: the same bytes, out of sight.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,8 +25,9 @@ from typing import Any
 from headrace.errors import NoFiles, Unreachable, UnsupportedData, Where
 from headrace.formats.registry import format_named
 from headrace.io.cache.folder import cache_folder, cache_key
-from headrace.io.store.commit import end_names, give_object_names
-from headrace.io.store.listing import list_below, objects_exist
+from headrace.io.store.commit import end_names, give_object_names, keeps_journal, refuse_existing, remove_copied
+from headrace.io.store.listing import list_below, objects_exist, read_small
+from headrace.io.store.requests import noted_versions
 from headrace.io.store.upload import check_writable, remove_objects, upload
 from headrace.io.system import discard_folder
 from headrace.io.urls import base_name, child_of, parent_of
@@ -68,16 +71,23 @@ class StoreRun:
         self._text = describe_plan(target, count, plan, step)
         self._files = WorkFolder(Path(), target, count, step=step, plan=self._text, fresh=True)
         self._prefix = child_of(parent_of(first)[0], f".headrace-{cache_key(self._text)[:16]}")
-        self._found = {base_name(url) for url in list_below(self._prefix)}
+        self._copies = {child_of(self._prefix, _name(number)): path for number, path in enumerate(target.paths)}
+        found = {base_name(url) for url in list_below(self._prefix)}
+        self._is_joined = JOINED in found and self._describe_names() == read_small(child_of(self._prefix, JOINED))
+        self._found = found - {JOINED}
 
-    @property
-    def is_fresh(self) -> bool:
-        """Whether nothing of an interrupted run is there."""
-        return not self._found
+    def check_new(self) -> None:
+        """Refuse to replace what this run has not made.
+
+        Raises:
+            UnsupportedData: There is a file of such a name.
+        """
+        if not self._is_joined:
+            refuse_existing(self._writer.target.paths[0], self._copies)
 
     def finished_examples(self) -> int:
         """How many examples an interrupted run has converted."""
-        if JOINED in self._found:
+        if self._is_joined:
             return self._files.n
         bounds = self._writer.target.bounds(self._files.n)
         return sum(stop - start for number, (start, stop) in enumerate(bounds) if _name(number) in self._found)
@@ -87,28 +97,26 @@ class StoreRun:
 
         Args:
             engine: Does the tasks.
-            overwrite: Whether there may be old files of these names.
+            overwrite: Whether files that this run has not made are replaced.
 
         Raises:
-            UnsupportedData: There are too few new files for the cores of a cluster.
+            UnsupportedData: There are too few new files for the cores of a cluster, or one of these names was made meanwhile.
         """
         paths = self._writer.target.paths
-        copies = {child_of(self._prefix, _name(number)): path for number, path in enumerate(paths)}
-        replaces = overwrite or not self.is_fresh  # this run may have given names before it was interrupted
-        if JOINED not in self._found:
+        if not self._is_joined:
             self._begin(engine)
             for number in range(len(paths)):
                 if _name(number) not in self._found:
                     engine.submit(EngineTask(_make_file, self._writer, (number, self._files.step, self._prefix)))
             for examples in engine.finished():
                 self._writer.report(examples)
-            give_object_names(paths[0], copies, replaces=replaces)
-            self._put(JOINED, b"")
-        end_names(paths[0], copies)
-        self.discard()
+            give_object_names(paths[0], self._copies, overwrite=overwrite)
+            self._put(JOINED, self._describe_names())
+        end_names(paths[0], self._copies)
+        remove_copied(self._prefix, last=JOINED)
 
     def _begin(self, engine: TaskEngine) -> None:
-        if not self.is_fresh:
+        if self._found:
             return
         paths, least = self._writer.target.paths, FILES_PER_CORE * cores_of(engine)
         if len(paths) < least:
@@ -125,12 +133,17 @@ class StoreRun:
         with AtomicFile(child_of(self._prefix, name)) as file:
             file.write(content)
 
-    def discard(self) -> None:
-        """Remove what waits, and last the mark that all files have their names."""
+    def _describe_names(self) -> bytes:
+        """The versions of what is at the names."""
+        return json.dumps(noted_versions(self._writer.target.paths)).encode()
+
+    def discard(self) -> bool:
+        """Remove what was made; returns whether that is so. Files that wait for their names with a journal stay: the next writer gives those."""
+        if keeps_journal(self._writer.target.paths[0], self._copies):
+            return False
         with contextlib.suppress(NoFiles, Unreachable):
-            left = list_below(self._prefix)
-            remove_objects([url for url in left if base_name(url) != JOINED])
-            remove_objects([url for url in left if base_name(url) == JOINED])
+            remove_objects(list_below(self._prefix))
+        return True
 
     def discard_if_empty(self) -> bool:
         """Remove the plan if no file was made; returns whether that is so."""
