@@ -261,9 +261,19 @@ def examples_of(node: Node) -> Iterator[Example]:
 
 
 def examples_by_index(node: Node) -> Iterator[Example]:
-    """All examples in order, read in blocks by index."""
-    for start, stop, batch in read_blocks(node, BLOCK):
-        yield from list_rows(batch, stop - start)
+    """All examples in order, read in blocks by index. If a block has values that are not of one feature, each is read by itself, as by ``[i]``:
+    so the examples before a faulty one come first, and whether there is an error does not depend on where blocks begin.
+    """
+    begin = 0
+    try:
+        for start, stop, batch in read_blocks(node, BLOCK):
+            yield from list_rows(batch, stop - start)
+            begin = stop
+    except SchemaMismatch:
+        if begin == len(node):
+            raise
+    for index in range(begin, len(node)):
+        yield from list_rows(node.batch(np.array([index], np.int64)), 1)
 
 
 def read_blocks(node: Node, most_rows: int, begin: int = 0, end: int | None = None) -> Iterator[tuple[int, int, Batch]]:
