@@ -183,9 +183,11 @@ class WorkerPrefetcher(Iterator[Block]):
         self._answers.clear()
         self._lost.clear()
         self._prepared = None
-        self._crew.close(at_once=not wait)
-        self._lending.close()
-        self._slots.close()
+        try:
+            self._crew.close(at_once=not wait)
+        finally:
+            self._lending.close()
+            self._slots.close()
 
     def __del__(self) -> None:
         if hasattr(self, "_lending"):
