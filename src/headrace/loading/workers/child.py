@@ -24,6 +24,9 @@ __all__ = ["JobOrder", "JobResult", "Makes", "work"]
 class Makes(Protocol):
     """Makes blocks in a worker."""
 
+    def prepare(self) -> None:
+        """Called once, before the first block."""
+
     def make(self, run: BatchRun, /) -> Block: ...
 
 
@@ -70,6 +73,7 @@ def work(connection: Any, maker: Makes | None, other_end: Any) -> None:
     except Exception as error:  # noqa: BLE001 - unpickling runs code of users
         _send(connection, JobResult(-1, error=TransferredError.of(error)))
         return
+    maker.prepare()
     while (order := _next(connection)) is not None:
         if not _send(connection, _do_job(maker, slots, order)):
             return

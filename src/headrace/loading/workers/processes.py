@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from time import perf_counter_ns
 
@@ -211,6 +212,11 @@ class FilterEvaluator:
     """Finds the examples that a filter keeps. It has the interface of a batch maker."""
 
     filtered: Filter
+
+    def prepare(self) -> None:
+        """As that of :class:`~headrace.loading.jobs.BatchMaker`."""
+        with suppress(BaseException):
+            _ = self.filtered.schema
 
     def make(self, run: BatchRun) -> Block:
         """The kept indices among the positions of a run, as its one batch."""

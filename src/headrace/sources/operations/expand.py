@@ -70,6 +70,8 @@ class FlatMapped:
         self.parent = parent
         self.function = function
         self.count = count
+        self._names: list[str] | None = None
+        """The features of the first batch or example, which all others must have."""
 
     @cached_property
     def _firsts(self) -> Indices:
@@ -101,7 +103,9 @@ class FlatMapped:
     @cached_property
     def _first(self) -> Batch:
         """The first example, as a batch of one; empty if there is none."""
-        return stack([made for _, _, made in islice(self._make_in_order(), 1)])
+        first = stack([made for _, _, made in islice(self._make_in_order(), 1)])
+        self._names = self._names or list(first)
+        return first
 
     @cached_property
     def schema(self) -> Schema:
@@ -128,10 +132,10 @@ class FlatMapped:
         made = [self._check(make(example, index), index) for example, index in examples]
         which = which.reshape(-1)
         places = zip(which.tolist(), (indices - firsts[parents]).tolist(), strict=True)
-        names = self.schema if "schema" in self.__dict__ else None
         chosen = [made[at][number] for at, number in places]
         has_gap = rows_with_gaps(batch)
-        stacked = make.stack(chosen, parents.tolist(), lambda row: has_gap(int(which[row])), names)
+        stacked = make.stack(chosen, parents.tolist(), lambda row: has_gap(int(which[row])), self._names)
+        self._names = self._names or list(stacked)
         return keep_dtypes(stacked, self)
 
     def _check(self, made: Sequence[Example], index: int) -> Sequence[Example]:
@@ -158,8 +162,7 @@ class FlatMapped:
 
     def examples(self) -> Iterator[Example]:
         """All examples in order, as they are in batches, without an index."""
-        names = self.schema if "schema" in self.__dict__ else None
-        return self._maker().read_in_blocks(self._make_in_order(), self, names)
+        return self._maker().read_in_blocks(self._make_in_order(), self, self._names)
 
     def _make_in_order(self) -> Iterator[tuple[int, Example, Example]]:
         """The index of each example below, that example, and one that the function makes of it."""
