@@ -250,6 +250,26 @@ def test_an_iterator_in_a_cycle_closes_everything_once(tmp_path, method):
     assert (status, out, err) == (0, "[] []\n" * 4, "")
 
 
+def test_a_limit_of_the_size_of_files(tmp_path):
+    body = """
+        import resource
+        for limit in (8 << 20, 1 << 20, 1 << 14):
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+            try:
+                print(sum(len(batch["x"]) for batch in hr.Loader(hr.ColumnSource({"x": np.zeros((100, 1000))}), 50, workers=2)))
+            except hr.UnsupportedData as error:
+                print(error)
+    """
+    status, out, err = run(tmp_path, body)
+    assert (status, err) == (0, "")
+    whole, *refused = out.splitlines()
+    assert whole == "100"
+    for room, line in zip(("131,072", "65,536"), refused, strict=True):
+        assert line.startswith(
+            f"expected batches of up to {room} bytes, found 400,192. Use workers=0 or raise the limit of the size of"
+        )
+
+
 def test_without_memfd(monkeypatch):
     """Without memfd, the segment is an unlinked file."""
     monkeypatch.delattr(os, "memfd_create")

@@ -53,13 +53,14 @@ class JobResult(NamedTuple):
     """An exception such as SystemExit, which is raised at once instead of in order."""
 
 
-def work(connection: Any, maker: Makes | None, other_end: Any) -> None:
+def work(connection: Any, maker: Makes | None, other_end: Any, room: int) -> None:
     """Run jobs from the connection until it closes.
 
     Args:
         connection: The connection to the consumer. First come the segment and, if ``maker`` is ``None``, the pickled maker.
         maker: The inherited maker of batches.
         other_end: The inherited end of the consumer. It counts as open until it is closed here, too.
+        room: The address range of a slot in the segment.
     """
     if other_end is not None:
         other_end.close()
@@ -67,7 +68,7 @@ def work(connection: Any, maker: Makes | None, other_end: Any) -> None:
     _reset_signals()
     _end_with_parent()
     try:
-        slots, maker = _begin(connection, maker)
+        slots, maker = _begin(connection, maker, room)
     except (EOFError, OSError):
         return
     except Exception as error:  # noqa: BLE001 - unpickling runs code of users
@@ -79,10 +80,10 @@ def work(connection: Any, maker: Makes | None, other_end: Any) -> None:
             return
 
 
-def _begin(connection: Any, maker: Makes | None) -> tuple[Slots, Makes]:
+def _begin(connection: Any, maker: Makes | None, room: int) -> tuple[Slots, Makes]:
     from multiprocessing.reduction import recv_handle
 
-    slots = Slots(recv_handle(connection))
+    slots = Slots(recv_handle(connection), room)
     if maker is None:
         maker = pickle.loads(connection.recv_bytes())  # noqa: S301 - sent by the process that started this one
     assert maker is not None

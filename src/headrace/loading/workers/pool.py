@@ -195,9 +195,10 @@ class WorkerCrew:
         maker: Makes blocks in each of them.
         count: How many.
         method: The start method; ``None``: choose one.
+        room: The address range of a slot in their segment.
     """
 
-    def __init__(self, maker: Makes, count: int, method: StartMethod | None) -> None:
+    def __init__(self, maker: Makes, count: int, method: StartMethod | None, room: int) -> None:
         from multiprocessing import current_process
 
         from headrace.loading.workers.transfer import open_segment
@@ -222,7 +223,7 @@ class WorkerCrew:
             context = _context_of(method)
             with _quiet() if hides_warning and method == "fork" else nullcontext():
                 for number in range(count):
-                    worker = _start_process(context, number, maker if pickled is None else None)
+                    worker = _start_process(context, number, maker if pickled is None else None, room)
                     self.workers.append(worker)
                     _held.add(worker)
             for worker in self.workers:  # once all of them have started
@@ -275,14 +276,14 @@ def _quiet() -> Iterator[None]:
         yield
 
 
-def _start_process(context: Any, number: int, maker: Makes | None) -> Worker:
+def _start_process(context: Any, number: int, maker: Makes | None, room: int) -> Worker:
     from headrace.loading.workers.child import work
 
     ours, theirs = context.Pipe()
     try:
         inherited = None if maker is None else ours
         process = context.Process(
-            target=work, args=(theirs, maker, inherited), name=f"headrace-worker-{number}", daemon=True
+            target=work, args=(theirs, maker, inherited, room), name=f"headrace-worker-{number}", daemon=True
         )
         process.start()
     except BaseException:

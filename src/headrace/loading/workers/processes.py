@@ -17,7 +17,7 @@ from headrace.loading.jobs import Block
 from headrace.loading.rounds import BatchRun
 from headrace.loading.workers.child import JobOrder, JobResult, Makes
 from headrace.loading.workers.pool import StartMethod, Worker, WorkerCrew, unpickling_error
-from headrace.loading.workers.transfer import Lending, Slots, unpack
+from headrace.loading.workers.transfer import Lending, Slots, room_of, unpack
 
 __all__ = ["WorkerPrefetcher", "evaluate_filters"]
 
@@ -60,9 +60,11 @@ class WorkerPrefetcher(Iterator[Block]):
         self._prepared: Block | BaseException | None = None
         self._finish = finish
         self._ahead = max(ahead, workers)
-        self._crew = WorkerCrew(maker, workers, method)
-        self._slots = Slots(os.dup(self._crew.segment))
-        self._lending = Lending(self._slots, self._ahead + LENT, LENT)
+        slots = self._ahead + LENT
+        room = room_of(slots)
+        self._crew = WorkerCrew(maker, workers, method, room)
+        self._slots = Slots(os.dup(self._crew.segment), room)
+        self._lending = Lending(self._slots, slots, LENT)
         self._poll = select.poll()
         self._living = {worker.connection.fileno(): worker for worker in self._crew.workers}
         for descriptor in self._living:
