@@ -360,3 +360,22 @@ def test_a_mixture_is_written(tmp_path):
     hr.convert(mixture, tmp_path / "b.npz")
     for name in "ab":
         assert hr.open(tmp_path / f"{name}.npz").batch(range(6))["x"].tolist() == [0, 10, 1, 11, 2, 12]
+
+
+def test_arguments_are_checked_as_those_of_a_loader():
+    pair = {hr.ColumnSource({"i": np.arange(10)}): 1, hr.ColumnSource({"i": np.arange(6)}): 1}
+    five = hr.Mixture(pair, shuffle=True, seed=5)
+    for seed in (np.int64(5), np.uint32(5)):
+        same = hr.Mixture(pair, shuffle=True, seed=seed)
+        assert same.fingerprint == five.fingerprint
+        assert same.batch(range(12))["i"].tolist() == five.batch(range(12))["i"].tolist()
+    for seed in (True, None, "1", 1.5):
+        with pytest.raises(TypeError, match="seed must be an integer"):
+            hr.Mixture(pair, shuffle=True, seed=seed)
+    with pytest.raises(ValueError, match="seed must be at least 0"):
+        hr.Mixture(pair, seed=-1)
+    with pytest.raises(ValueError, match=r"a seed is in \[0, 2\^64\)"):
+        hr.Mixture(pair, seed=2**64)
+    for name in ("shuffle", "quotas"):
+        with pytest.raises(TypeError, match=f"{name} must be True or False, got 'no'"):
+            hr.Mixture(pair, **{name: "no"})

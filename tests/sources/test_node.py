@@ -71,9 +71,10 @@ FINGERPRINTS = """
 import numpy as np
 from tests.sources.test_node import Pair, Plain
 import headrace as hr
-values = [Plain(), Pair(Plain()), {"a", "b", "c", "d"}, [{"x": {"a", "b", "c"}}], len, lambda: 0]
+values = [Plain(), Pair(Plain()), Pair({"a", "b", "c", "d"}), {"a", "b", "c", "d"}, [{"x": {"a", "b", "c"}}], len, lambda: 0]
 for value in values:
     print(hr.ColumnSource({"i": np.arange(2)}).map(lambda example: {"i": example["i"], "v": value}).fingerprint)
+print(hr.ColumnSource({"i": np.arange(2)}).map(lambda example: {name: example["i"] for name in {"a", "b", "c", "d"}}).fingerprint)
 """
 
 
@@ -89,7 +90,7 @@ def test_objects_have_the_same_fingerprint_in_every_process():
         for seed in ("1", "2")
     ]
     assert found[0] == found[1]
-    assert len(set(found[0].split())) == 6
+    assert len(set(found[0].split())) == 8
 
 
 def test_a_source_in_the_place_of_a_node():

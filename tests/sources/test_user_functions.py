@@ -440,3 +440,113 @@ def test_a_predicate_that_decides_nothing_is_named():
         len(NUMBERS.filter(both_ways))
     with pytest.raises(TransformError, match="both_ways on example 0"):
         list(NUMBERS.filter(both_ways))
+
+
+def words_of(example):
+    return {
+        "i": example["i"],
+        "list": [1, 2][: int(example["i"]) + 1],
+        "number": int(example["i"]),
+        "odd": example["i"] % 2 == 1,
+    }
+
+
+class TestExamplesAreTheSameHoweverTheyAreRead:
+    def test_values_are_those_of_a_batch(self):
+        source = NUMBERS.map(words_of)
+        read = [list(source), [source[at] for at in range(N)], list(source[:]), source[list(range(N))]]
+        kinds = [[[type(value) for value in each.values()] for each in examples] for examples in read]
+        assert kinds == [kinds[0]] * 4
+        assert kinds[0][0] == [np.int64, np.ndarray, np.int64, np.bool_]
+
+    def test_functions_above_see_the_same(self):
+        twice = NUMBERS.map(words_of).map(lambda example: {"list": example["list"] * 2})
+        assert [example["list"].tolist() for example in twice] == [twice[at]["list"].tolist() for at in range(N)]
+        assert [len(example["list"]) for example in twice] == [1] + [2] * 11
+
+    @pytest.mark.parametrize("is_kept", [lambda e: e["odd"] is True, lambda e: isinstance(e["number"], int)])
+    def test_a_filter_keeps_the_same_in_workers(self, is_kept):
+        source = NUMBERS.map(words_of)
+        kept = [len(source.filter(is_kept)), len(list(source.filter(is_kept))), len(source[:].filter(is_kept))]
+        made = [len(batch["i"]) for batch in hr.Loader(source.filter(is_kept), N, workers=2, start_method="fork")]
+        assert [*kept, sum(made)] == [0, 0, 0, 0]
+
+    def test_none_is_refused_in_order_as_by_index(self):
+        source = NUMBERS.map(lambda example: {"x": None if example["i"] == 5 else 1.0})
+        read = []
+        with pytest.raises(SchemaMismatch, match="found None from .* at record 5, feature 'x'"):
+            read.extend(iter(source))
+        with pytest.raises(SchemaMismatch, match="found None from"):
+            source[5]
+        assert len(read) == 5
+
+    @pytest.mark.parametrize("rows", [[1, 2], [2, 3], [2]])
+    def test_a_missing_value_excuses_only_its_own_example(self, rows):
+        class Optional:
+            schema = hr.Schema({"x": hr.Feature("str"), "y": hr.Feature("int64")})
+
+            def __len__(self):
+                return 4
+
+            def batch(self, indices):
+                return {"x": np.array([None, None, "a", None], object)[indices], "y": np.array([0, 0, 1, 1])[indices]}
+
+            def where(self, index):
+                return Where(record=index)
+
+        source = hr.Source(Optional()).map(lambda example: {"z": None if example["y"] else 1.0})
+        with pytest.raises(SchemaMismatch, match="found None from .* at record 2, feature 'z'"):
+            source.batch(rows)
+        assert source.batch([0, 3])["z"].tolist() == [1.0, None]
+
+    def test_values_of_several_kinds_are_read_in_order_as_by_index(self):
+        def either(example):
+            return {"x": 1 if example["i"] < 7 else "a"}
+
+        source = NUMBERS.map(either)
+        for each in (source, source[:], source.flat_map(lambda example: [example])):
+            assert [example["x"] for example in each] == [1] * 7 + ["a"] * 5
+
+    def test_features_in_another_order_stand_in_one_order(self):
+        def swapped(example):
+            return {"a": 1, "b": 2} if example["i"] % 2 == 0 else {"b": 2, "a": 1}
+
+        source = NUMBERS.map(swapped)
+        assert list(source.batch([0])) == list(source.batch([1])) == ["a", "b"]
+        assert {tuple(example) for example in source} == {("a", "b")}
+
+    def test_a_failing_example_comes_after_those_before_it(self):
+        called = []
+
+        def fragile(example):
+            called.append(int(example["i"]))
+            return {"x": 1 // (9 - example["i"].item())}
+
+        read = []
+        with pytest.raises(TransformError, match="on example 9"):
+            read.extend(iter(NUMBERS.map(fragile)))
+        assert (len(read), called) == (9, list(range(10)))
+        called.clear()
+        next(iter(NUMBERS.map(fragile)))
+        assert called == [0]
+
+
+class TestExamplesShareNoMemory:
+    def test_of_a_constant(self):
+        zero = np.zeros(2)
+        source = NUMBERS.map(lambda example: {"i": example["i"], "x": zero}).map(shift_in_place)
+        assert [example["x"][0] for example in source] == [source[at]["x"][0] for at in range(N)] == [1.0] * N
+        assert (zero == 0).all()
+
+    def test_of_several_views_of_one(self):
+        source = hr.ColumnSource({"x": np.array([[0.0], [10.0], [20.0]])})
+        source = source.flat_map(lambda example: [{**example, "view": view} for view in range(3)]).map(shift_in_place)
+        wanted = [1.0, 1.0, 1.0, 11.0, 11.0, 11.0, 21.0, 21.0, 21.0]
+        assert [float(example["x"][0]) for example in source] == wanted
+        assert [float(source[at]["x"][0]) for at in range(9)] == wanted
+        assert len(source.filter(lambda example: example["x"][0] % 10 < 1.5)) == 9
+
+
+def shift_in_place(example):
+    example["x"] += 1
+    return example

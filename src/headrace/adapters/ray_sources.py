@@ -34,9 +34,9 @@ from headrace.errors import DataError, SchemaMismatch, TransformError
 from headrace.formats.index.parts import SentSource, index_one, join_indexes, missing_indexes
 from headrace.io.urls import is_url
 from headrace.sources.node import read_blocks, records_below
+from headrace.sources.operations.choosing import Filtered
 from headrace.sources.source import Source
 from headrace.sources.stacking import widen
-from headrace.sources.user_functions import Filtered
 
 __all__ = ["SharedSource", "read_rows"]
 

@@ -42,8 +42,8 @@ from headrace.io.local.fileset import FileSet
 from headrace.io.local.open import total_size
 from headrace.sources.conditions.condition import Condition, condition
 from headrace.sources.open import open as open_source
+from headrace.sources.operations.choosing import Filtered
 from headrace.sources.source import Source
-from headrace.sources.user_functions import Filtered
 from headrace.statistics.display import shorten, to_json
 from headrace.viewer.dataset import open_datasets
 from headrace.viewer.server import LOOPBACK, run_viewer

@@ -259,6 +259,10 @@ class Filter(Protocol):
     """A predicate over the examples of a parent."""
 
     @property
+    def schema(self) -> Schema:
+        """Their features."""
+
+    @property
     def parent(self) -> Sized:
         """The examples that it chooses from."""
 

@@ -9,6 +9,7 @@ in the processor's cache.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter_ns
@@ -18,6 +19,7 @@ import numpy as np
 
 from headrace import _native
 from headrace.contracts.protocols import (
+    HasSchema,
     Locates,
     ReadsBatches,
     ReadsChecked,
@@ -123,6 +125,11 @@ class BatchMaker:
     transform: Callable[[Batch], Any] | None
     convert: Callable[[Any], Any] | None
     seed: int | None = None
+
+    def prepare(self) -> None:
+        """Find out which features the first example has. Functions refuse other ones, and workers see different examples first."""
+        with suppress(BaseException):  # An example that fails, or exits, does so in its turn.
+            _ = self.source.schema if offers(self.source, HasSchema) else None
 
     def make(self, run: BatchRun) -> Block:
         """The batches of a run."""

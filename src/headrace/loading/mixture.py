@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace import _hooks
-from headrace._arguments import check_integers
+from headrace._arguments import check_integers, flag, whole
 from headrace.contracts.protocols import (
     CutsCleanly,
     Fingerprinted,
@@ -80,9 +80,9 @@ class Mixture:
         if stop not in ("first", "all"):
             raise ValueError(f"stop must be 'first' or 'all', got {stop!r}")
         self.stop: Stop = stop
-        self.shuffle = shuffle
-        self.seed = seed
-        self.quotas = quotas
+        self.shuffle = shuffle = flag(shuffle, "shuffle")
+        self.seed = seed = Shuffled(0, seed=whole(seed, "seed")).seed
+        self.quotas = quotas = flag(quotas, "quotas")
         self.sources: tuple[ReadsBatches, ...] = tuple(
             source.ordered(shuffle=True, seed=self._seed_of(number + 1) * _SEED_STEP % (1 << 64))[0]
             if shuffle and isinstance(source, Mixture)
@@ -251,9 +251,9 @@ class Mixture:
         sources = [
             (len(source), source.fingerprint if offers(source, Fingerprinted) else None) for source in self.sources
         ]
-        whole: tuple[Any, ...] = (self.parts, self.stop, self.seed if self.shuffle else None, sources)
-        whole = (*whole, "quotas") if self.quotas else whole
-        return hashlib.sha256(repr(whole).encode()).hexdigest()[:16]
+        parts: tuple[Any, ...] = (self.parts, self.stop, self.seed if self.shuffle else None, sources)
+        parts = (*parts, "quotas") if self.quotas else parts
+        return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
     def ordered(self, *, shuffle: bool, seed: int) -> tuple[Mixture, AcrossEpochs]:
         """This mixture in the order requested by a loader, and the positions of its epochs."""

@@ -7,6 +7,7 @@ property would compute it.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import operator
 import re
@@ -261,9 +262,14 @@ def examples_of(node: Node) -> Iterator[Example]:
 
 
 def examples_by_index(node: Node) -> Iterator[Example]:
-    """All examples in order, read in blocks by index."""
-    for start, stop, batch in read_blocks(node, BLOCK):
-        yield from list_rows(batch, stop - start)
+    """All examples in order, read in blocks by index, or each by itself where values of a block are not of one feature."""
+    begin = 0
+    with suppress(SchemaMismatch):  # raised below by the example at fault
+        for start, stop, batch in read_blocks(node, BLOCK):
+            yield from list_rows(batch, stop - start)
+            begin = stop
+    for index in range(begin, len(node)):
+        yield from list_rows(node.batch(np.array([index], np.int64)), 1)
 
 
 def read_blocks(node: Node, most_rows: int, begin: int = 0, end: int | None = None) -> Iterator[tuple[int, int, Batch]]:
@@ -339,7 +345,10 @@ def fingerprint_of(node: Node) -> str:
     import hashlib  # imported here, because it loads OpenSSL
 
     node = encoded_node(node)
-    digest = hashlib.sha256(_bytes(f"{len(node)}{node.schema.to_json()}"))
+    schema = node.schema.select(
+        sorted(node.schema)
+    )  # the order of a set differs between processes, and batches have names
+    digest = hashlib.sha256(_bytes(f"{len(node)}{schema.to_json()}"))
     for index in (0, len(node) - 1) if len(node) else ():
         try:
             example = example_at(node, index)
@@ -359,9 +368,9 @@ def _bytes(text: str) -> bytes:
 
 def _add(update: Callable[[bytes], object], value: Any) -> None:
     if isinstance(value, dict):
-        for name, item in value.items():
+        for name in sorted(value, key=str):
             update(_bytes(str(name)))
-            _add(update, item)
+            _add(update, value[name])
     elif isinstance(value, bytes):
         update(value)
     elif hasattr(value, "tocsr"):
@@ -382,7 +391,9 @@ def _plain(value: Any) -> Any:
     elif isinstance(value, Ragged):
         value = value.to_list()
     elif isinstance(value, dict):
-        return {name: _plain(item) for name, item in value.items()}
+        return {name: _plain(value[name]) for name in sorted(value, key=str)}
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return type(value).__qualname__, [_plain(getattr(value, field.name)) for field in dataclasses.fields(value)]
     elif isinstance(value, (set, frozenset)):
         value = sorted(value, key=repr)
     return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value

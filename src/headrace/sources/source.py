@@ -39,13 +39,14 @@ from headrace.sources.node import (
     stored_bytes,
     stream,
 )
-from headrace.sources.operations.choosing import indices_of_mask, random_split, sample, skip, sort, take, take_first
-from headrace.sources.operations.column import FeatureColumn
+from headrace.sources.operations import choosing
+from headrace.sources.operations.choosing import Filtered, filters_below
+from headrace.sources.operations.column import FeatureColumn, indices_of_mask
 from headrace.sources.operations.expand import FlatMapped, make_windows
 from headrace.sources.operations.near_misses import FOR_SOURCES, explain_missing
 from headrace.sources.operations.stored import store_node
 from headrace.sources.tables import ColumnNode
-from headrace.sources.user_functions import Filtered, Mapped, filters_below
+from headrace.sources.user_functions import Mapped
 from headrace.sources.views import (
     Chosen,
     Concatenated,
@@ -236,7 +237,7 @@ class Source(Sequence[Example_co]):
         return Source(Mapped(self.node, check_callable(function, "function"), seeded=flag(seeded, "seeded")))
 
     def filter(self, predicate: Callable[[Example_co], bool]) -> Source[Example_co]:
-        """The examples for which ``predicate`` is true.
+        """The examples for which ``predicate`` is true. It may not return None, because a missing ``return`` would leave out all examples.
 
         All examples are read once, when the length or an example is first requested; the kept indices are stored.
         """
@@ -304,12 +305,12 @@ class Source(Sequence[Example_co]):
         """This source with images as stored bytes, unless a function of yours was applied to them."""
         return Source(encoded_node(self.node))
 
-    head = take_first
-    take = take
-    skip = skip
-    sample = sample
-    random_split = random_split
-    sort = sort
+    head = choosing.take_first
+    take = choosing.take
+    skip = choosing.skip
+    sample = choosing.sample
+    random_split = choosing.random_split
+    sort = choosing.sort
     to_numpy = to_numpy
     to_csr = to_csr
     to_pandas = to_pandas

@@ -1,43 +1,44 @@
-"""The user's own functions on examples: those that change an example, and those that keep or leave it out."""
+"""The user's own functions on examples, and ``map``."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import count, repeat
+from itertools import count, islice, repeat
 from typing import Any
 
 import numpy as np
 
-from headrace.contracts.protocols import PicksRows
 from headrace.contracts.random_keys import RandomKeys, describe, generators_at, read_batch
 from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
-from headrace.contracts.values import Batch, Example, Indices, Ragged
+from headrace.contracts.values import Batch, Example, Indices, Ragged, size_of
 from headrace.errors import SchemaMismatch, TransformError, Where
 from headrace.sources.node import (
     Node,
-    cuts_cleanly,
-    encoded_node,
     examples_of,
     first_schema,
     list_rows,
     random_streams,
     runs_of,
-    walk,
 )
-from headrace.sources.operations.choosing import fitting, fitting_by_index, fitting_in_order, reads_by_index
 from headrace.sources.stacking import stack
-from headrace.sources.views import Chosen
 
 __all__ = [
-    "Filtered",
     "Mapped",
     "UserFunction",
-    "filters_below",
     "found_instead",
     "keep_dtypes",
+    "rows_with_gaps",
 ]
+
+NO_ANSWER = (
+    "it must return True or False, got None: is a return missing? bool(...) makes False of a None that stands for no"
+)
+BLOCK = 256
+"""Examples that are stacked together in iteration."""
+BLOCK_BYTES = 1 << 20
+"""About the most bytes of them, unless one has more."""
 
 
 class UserFunction:
@@ -70,10 +71,13 @@ class UserFunction:
         """Whether the function returns something true for the example at ``index``.
 
         Raises:
-            TransformError: It fails, or returns what is neither true nor false, such as an array.
+            TransformError: It fails, or returns what is neither true nor false, such as an array or None.
         """
         try:
-            return bool(self.function(example))
+            found = self.function(example)
+            if found is None:  # which Python takes for False: a function without a return would leave out everything
+                raise TypeError(NO_ANSWER)  # noqa: TRY301 - handled below, like other errors
+            return bool(found)
         except Exception as error:
             raise self._failure(index, (), error) from error
 
@@ -83,8 +87,12 @@ class UserFunction:
         Raises:
             TransformError: It fails, or returns something else.
         """
-        made: Example = self(example, index, *generator)
-        self._check(made, index, *generator)
+        try:  # as __call__, which would take a fifth longer
+            made: Example = self.function(example, *generator)
+        except Exception as error:
+            raise self._failure(index, generator, error) from error
+        if not hasattr(made, "keys"):
+            self._check(made, index, *generator)
         return made
 
     def _check(self, made: Any, index: int, *generator: np.random.Generator) -> None:
@@ -109,14 +117,19 @@ class UserFunction:
         return made
 
     def stack(
-        self, made: Sequence[Example], indices: Sequence[int], given: Batch, expected: Iterable[str] | None = None
+        self,
+        made: Sequence[Example],
+        indices: Sequence[int],
+        lacks_value: Callable[[int], bool],
+        expected: Iterable[str] | None = None,
     ) -> Batch:
         """Stack examples that the function made.
 
         Args:
             made: The examples, ``n``.
             indices: ``n`` indices of the examples in ``parent`` that they were made of.
-            given: The examples that they were made of. If one lacks a value, those made may lack values, too.
+            lacks_value: Whether the example that one of these rows was made of lacks a value. Only then the row may, too: others in the batch
+                do not count, because they differ from batch to batch.
             expected: The names of their features, if known.
 
         Raises:
@@ -134,30 +147,90 @@ class UserFunction:
             )
         try:
             stacked = stack(made)
-            self._check_values(stacked, given)
+            self._check_gaps(stacked, lacks_value)
         except SchemaMismatch as error:  # it names the row among these examples
             raise error.relocated(self.parent.where(indices[error.where.record or 0])) from error
-        return {name: _separate(column) if type(column) is list else column for name, column in stacked.items()}
+        columns = ((name, stacked[name]) for name in names)
+        return {name: _separate(column) if type(column) is list else column for name, column in columns}
 
-    def _check_values(self, made: Batch, given: Batch) -> None:
-        gap = _find_none(made)
-        if gap is not None and _find_none(given) is None:
-            hint = "Return a value in its place, such as NaN, or leave the feature out of every example."
-            raise SchemaMismatch(gap, expected="a value", found=f"None from {self.name}", hint=hint)
+    def _check_gaps(self, made: Batch, lacks_value: Callable[[int], bool]) -> None:
+        for row, name in _find_gaps(made):
+            if not lacks_value(row):
+                hint = "Return a value in its place, such as NaN, or leave the feature out of every example."
+                raise SchemaMismatch(
+                    Where(record=row, feature=name), expected="a value", found=f"None from {self.name}", hint=hint
+                )
+
+    def read_in_blocks(
+        self, made: Iterator[tuple[int, Example, Example]], node: Node, expected: Iterable[str] | None
+    ) -> Iterator[Example]:
+        """Examples that the function made as they are in a batch: NumPy's values, in memory of their own.
+
+        So they are the same when they are read in order, by index, in a batch or by a worker, and a change of one changes no other. Blocks grow
+        from one example, so that the first ones come at once.
+
+        Args:
+            made: The index of each example below, that example as it was before the call, and the one made.
+            node: The node of the function.
+            expected: The names of their features, if known.
+        """
+        size = 1
+        while True:
+            taken: list[tuple[int, Example, Example]] = []
+            fault: Exception | None = None
+            try:
+                taken.extend(islice(made, size))
+            except Exception as error:  # noqa: BLE001 - raised below, after the examples before it
+                fault = error
+            is_last = len(taken) < size
+            if taken:
+                expected = list(taken[0][2]) if expected is None else expected
+                for rows, batch in self._stack_as_possible(taken, node, expected):
+                    yield from list_rows(batch, rows)
+                    size = max(1, min(2 * size, BLOCK, BLOCK_BYTES * rows // max(sum(map(size_of, batch.values())), 1)))
+            if fault is not None:
+                raise fault
+            if is_last:
+                return
+
+    def _stack_as_possible(
+        self, taken: list[tuple[int, Example, Example]], node: Node, expected: Iterable[str]
+    ) -> Iterator[tuple[int, Batch]]:
+        """Examples as one batch, or each alone if their values are not of one feature: so those before a faulty one come first."""
+        indices, given, made = zip(*taken, strict=True)
+        try:
+            batch = self.stack(made, indices, lambda row: any(v is None for v in given[row].values()), expected)
+            batch = keep_dtypes(batch, node)
+        except SchemaMismatch:
+            if len(taken) == 1:
+                raise
+            for one in taken:
+                yield from self._stack_as_possible([one], node, expected)
+        else:
+            yield len(taken), batch
 
     def _failure(self, index: int, generator: Iterable[np.random.Generator], error: Exception) -> TransformError:
         place = f"{self.name} on example {index}" + "".join(f" ({describe(each)})" for each in generator)
         return TransformError(place, self.parent.where(index), error)
 
 
-def _find_none(batch: Batch) -> Where | None:
-    """The first value that is None. Only columns of Python objects can have one."""
+def _find_gaps(batch: Batch) -> Iterator[tuple[int, str]]:
+    """The rows in which a value is None, each with its feature. Only columns of Python objects can have one."""
     for name, column in batch.items():
         if isinstance(column, list) or (isinstance(column, np.ndarray) and column.dtype == object):
-            at = next((at for at, value in enumerate(column) if value is None), None)
-            if at is not None:
-                return Where(record=at, feature=name)
-    return None
+            yield from ((row, name) for row, value in enumerate(column) if value is None)
+
+
+def rows_with_gaps(batch: Batch) -> Callable[[int], bool]:
+    """Whether a row lacks a value, as a function of the row. The batch is looked at when that is first asked."""
+    found: set[int] | None = None
+
+    def has_gap(row: int) -> bool:
+        nonlocal found
+        found = {row for row, _ in _find_gaps(batch)} if found is None else found
+        return row in found
+
+    return has_gap
 
 
 def _separate(values: list[Any]) -> list[Any]:
@@ -221,7 +294,7 @@ class Mapped:
         """The features of the first example, as the function returns it."""
         if not len(self):
             return self.parent.schema
-        return first_schema(self._make(np.zeros(1, np.int64), None), self.examples())
+        return first_schema(self._make(np.zeros(1, np.int64), None), (made for _, _, made in self._make_in_order()))
 
     @cached_property
     def _no_rows(self) -> Batch:
@@ -250,7 +323,7 @@ class Mapped:
             own = keys.of_node(self, self._stream)
             drawn = zip(examples, at, own.generators(), strict=True)
             made = [function.make(example, index, generator) for example, index, generator in drawn]
-        stacked = function.stack(made, at, batch, self._names)
+        stacked = function.stack(made, at, rows_with_gaps(batch), self._names)
         self._names = list(stacked)
         return stacked
 
@@ -269,122 +342,20 @@ class Mapped:
         return self.parent.where(index)
 
     def examples(self) -> Iterator[Example]:
+        """All examples in order, as they are in batches."""
+        function = UserFunction(self.function, self.parent)
+        return function.read_in_blocks(self._make_in_order(), self, self._names)
+
+    def _make_in_order(self) -> Iterator[tuple[int, Example, Example]]:
+        """The index of each example, the one that is given, and what the function makes of it."""
         function = UserFunction(self.function, self.parent)
         generators = zip(generators_at(count(), stream=self._stream)) if self.seeded else repeat(())
         for index, (example, generator) in enumerate(zip(examples_of(self.parent), generators, strict=False)):
-            yield function.make(example, index, *generator)
+            given = dict(example)  # before the function changes it
+            yield index, given, function.make(example, index, *generator)
 
     def runs(self) -> Indices | None:
         return runs_of(self.parent)
 
     def below(self) -> tuple[Node, ...]:
         return (self.parent,)
-
-
-class Filtered:
-    """The examples of a node for which a predicate is true. All are read once, when the length or an example is first asked for.
-
-    Args:
-        parent: The node.
-        predicate: Takes an example.
-    """
-
-    def __init__(self, parent: Node, predicate: Callable[[Example], bool]) -> None:
-        self.parent = parent
-        self.predicate = predicate
-
-    @property
-    def schema(self) -> Schema:
-        return self.parent.schema
-
-    @cached_property
-    def _kept(self) -> Chosen:
-        if isinstance(self.predicate, PicksRows):
-            return Chosen(self.parent, self._fitting(self.predicate, 0, len(self.parent)))
-        return Chosen(self.parent, self._find(enumerate(examples_of(self.parent))))
-
-    @property
-    def chosen(self) -> range | Indices:
-        """The indices of the examples that are kept."""
-        return self._kept.chosen
-
-    @property
-    def is_evaluated(self) -> bool:
-        """Whether it is known which examples are kept."""
-        return "_kept" in self.__dict__
-
-    def is_counted(self) -> bool:
-        return self.is_evaluated
-
-    def kept_in(self, begin: int, end: int) -> Indices:
-        """The indices from ``begin`` up to ``end`` whose examples are kept, found again."""
-        if isinstance(self.predicate, PicksRows):
-            return self._fitting(self.predicate, begin, end)
-        return self._find(enumerate(examples_of(Chosen(self.parent, range(len(self.parent))[begin:end])), begin))
-
-    def keep(self, indices: Indices) -> None:
-        """Keep the examples at these indices, which :meth:`kept_in` has found."""
-        self.__dict__["_kept"] = Chosen(self.parent, indices)
-
-    def _find(self, examples: Iterable[tuple[int, Example]]) -> Indices:
-        keeps = UserFunction(self.predicate, self.parent).accepts
-        return np.array([i for i, example in examples if keeps(example, i)], np.int64)
-
-    def _fitting(self, condition: PicksRows, begin: int, end: int) -> Indices:
-        """As :meth:`_find`, by batches with the features that the condition needs."""
-        parts = [np.zeros(0, np.int64)]
-        parts.extend(fitting(self.parent, condition, begin, end))
-        return np.concatenate(parts)
-
-    def __len__(self) -> int:
-        return len(self._kept)
-
-    def batch(self, indices: Indices, /) -> Batch:
-        return self._kept.batch(indices)
-
-    def batch_with_keys(self, indices: Indices, keys: RandomKeys | None, /) -> Batch:
-        return self._kept.batch_with_keys(indices, keys)
-
-    def where(self, index: int, /) -> Where:
-        return self._kept.where(index)
-
-    def examples(self) -> Iterator[Example]:
-        """The kept examples in order, each as soon as it is found."""
-        return (example for _, example in self.indexed_examples())
-
-    def indexed_examples(self) -> Iterator[tuple[int, Example]]:
-        """As :meth:`examples`, with the index that each has in the node below."""
-        if self.is_evaluated:
-            yield from zip(self.chosen, examples_of(self._kept), strict=True)
-            return
-        if isinstance(self.predicate, PicksRows) and reads_by_index(self.parent):
-            yield from fitting_by_index(self.parent, self.predicate)
-            return
-        examples = enumerate(examples_of(self.parent))
-        if isinstance(self.predicate, PicksRows):
-            yield from fitting_in_order(examples, self.predicate, self.parent.schema)
-            return
-        keeps = UserFunction(self.predicate, self.parent).accepts
-        for index, example in examples:
-            if keeps(example, index):
-                yield index, example
-
-    def runs(self) -> Indices | None:
-        return self._kept.runs()
-
-    def below(self) -> tuple[Node, ...]:
-        return (self.parent,)
-
-    def encoded(self) -> Node:
-        return encoded_node(self._kept)
-
-    def cuts_cleanly(self) -> bool:
-        return cuts_cleanly(self.parent)
-
-    def stored_bytes(self, first: int, stop: int, /) -> int:
-        return self._kept.stored_bytes(first, stop)
-
-
-def filters_below(node: Node) -> Iterator[Filtered]:
-    """The filters in a node whose examples were not read yet, each after those that it depends on."""
-    return (each for each in walk(node) if isinstance(each, Filtered) and not each.is_evaluated)

@@ -31,11 +31,11 @@ from headrace.io.urls import is_url
 from headrace.sources.decoded import decodings_of
 from headrace.sources.node import Node, OverFiles, fingerprint_of, records_below, walk
 from headrace.sources.open import open as open_source
+from headrace.sources.operations.choosing import Filtered
 from headrace.sources.operations.stored import StoredNode, key_of_values
 from headrace.sources.records import RecordNode
 from headrace.sources.source import Source
 from headrace.sources.tables import ColumnNode
-from headrace.sources.user_functions import Filtered
 from headrace.sources.views import Chosen
 from headrace.writing.distributed.folder import build_indexes, example_bytes, run_in_folder
 from headrace.writing.distributed.store import StoreRun

@@ -62,7 +62,8 @@ def test_batches_of_other_layouts(tmp_path_factory, kind, data):
 
 def test_a_dtype_stays(tmp_path):
     for name, other in (
-        ("dtype", np.zeros(2, np.int32)),
+        ("dtype", np.zeros(2, np.float32)),
+        ("inexact", np.array([1, 2**53 + 1])),
         ("axes", np.zeros((2, 3))),
         ("text", hr.Strings.from_values(["a"])),
     ):
@@ -70,6 +71,11 @@ def test_a_dtype_stays(tmp_path):
             hr.SchemaMismatch, match="values of <f8 with 0 axes, as before, found .* record 2, feature 'x'"
         ):
             store(tmp_path / name, [{"x": np.zeros(2)}, {"x": other}])
+
+
+def test_integers_among_floats_are_equal_floats(tmp_path):
+    rows = store(tmp_path / "x", [{"x": np.array([0.5])}, {"x": np.array([2**53])}]).rows(np.arange(2))
+    assert (rows.dtype, rows.tolist()) == (np.float64, [0.5, 2.0**53])
 
 
 def test_rows_without_values_have_no_dtype(tmp_path):

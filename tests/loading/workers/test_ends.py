@@ -230,6 +230,46 @@ def test_a_loop_in_a_thread_that_ends_before_the_next_begins(method):
     assert no_child()
 
 
+@pytest.mark.parametrize("method", ["fork", "forkserver"])
+def test_an_iterator_in_a_cycle_closes_everything_once(tmp_path, method):
+    body = f"""
+        import gc
+        class Trainer: pass
+        def loop():
+            trainer = Trainer()
+            trainer.me = trainer
+            trainer.batches = iter(hr.Loader(Numbers(1000), 8, workers=2, start_method={method!r}, epochs=None))
+            next(trainer.batches)
+        for _ in range(4):
+            loop()
+            gc.collect()
+            left = [os.readlink(f"/proc/self/fd/{{each}}") for each in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{{each}}")]
+            print(pids(), [name for name in left if "headrace" in name])
+    """
+    status, out, err = run(tmp_path, body)
+    assert (status, out, err) == (0, "[] []\n" * 4, "")
+
+
+def test_a_limit_of_the_size_of_files(tmp_path):
+    body = """
+        import resource
+        for limit in (8 << 20, 1 << 20, 1 << 14):
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+            try:
+                print(sum(len(batch["x"]) for batch in hr.Loader(hr.ColumnSource({"x": np.zeros((100, 1000))}), 50, workers=2)))
+            except hr.UnsupportedData as error:
+                print(error)
+    """
+    status, out, err = run(tmp_path, body)
+    assert (status, err) == (0, "")
+    whole, *refused = out.splitlines()
+    assert whole == "100"
+    for room, line in zip(("131,072", "65,536"), refused, strict=True):
+        assert line.startswith(
+            f"expected batches of up to {room} bytes, found 400,192. Use workers=0 or raise the limit of the size of"
+        )
+
+
 def test_without_memfd(monkeypatch):
     """Without memfd, the segment is an unlinked file."""
     monkeypatch.delattr(os, "memfd_create")

@@ -443,3 +443,21 @@ def test_tensors_are_not_named_for_other_objects():
     )
     with pytest.raises(hr.UnsupportedData, match="feature 'maker'"):
         next(iter(loader))
+
+
+def other_features_later(example):
+    return {"a": example["i"]} if example["i"] < 4 else {"b": example["i"]}
+
+
+def several_with_other_features_later(example):
+    return [other_features_later(example)]
+
+
+@pytest.mark.parametrize("workers", [0, 2, 3])
+def test_features_are_those_of_the_first_example_in_every_worker(workers):
+    numbers = hr.ColumnSource({"i": np.arange(16)})
+    for source in (numbers.map(other_features_later), numbers.flat_map(several_with_other_features_later)):
+        read = []
+        with pytest.raises(hr.SchemaMismatch, match=r"expected the features \['a'\] from .* for example 4 "):
+            read.extend(forked(source, 4, workers=workers, start_method="fork" if workers else None))
+        assert [batch["a"].tolist() for batch in read] == [[0, 1, 2, 3]]

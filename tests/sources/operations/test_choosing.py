@@ -272,3 +272,29 @@ def test_functions_below_a_filter_are_called_once_for_each_example():
     calls.clear()
     assert [example["i"] for example in doubled.filter(hr.condition("i > 195"))] == [196, 198]
     assert sorted(calls)[1:] == list(range(1, 100))
+
+
+def test_a_predicate_may_change_what_it_gets():
+    def is_bright(example):
+        example["x"] /= 10
+        return example["x"][0] < 10
+
+    def renames(example):
+        example["y"] = example.pop("x")
+        return True
+
+    source = hr.ColumnSource({"x": np.array([[3.0], [40.0], [500.0]])})
+    for predicate, wanted in ((is_bright, [3.0, 40.0]), (renames, [3.0, 40.0, 500.0])):
+        kept = source.filter(predicate)
+        assert [example["x"][0] for example in kept] == wanted
+        assert [example["x"][0] for example in kept] == [kept[at]["x"][0] for at in range(len(kept))] == wanted
+
+
+def test_a_predicate_without_a_return_is_refused():
+    source = hr.ColumnSource({"x": np.arange(3)})
+    for read in (len, list):
+        with pytest.raises(
+            hr.TransformError,
+            match="on example 0 failed with TypeError: it must return True or False, got None: is a return",
+        ):
+            read(source.filter(lambda example: None))

@@ -272,3 +272,11 @@ def test_the_schema_calls_the_function_once():
     assert list(source.schema) == ["id"]
     assert "id int64" in repr(source)
     assert called == [0]
+
+
+def test_wrong_counts_are_an_error_in_order_too_once_they_are_known():
+    source = hr.ColumnSource({"i": np.arange(10)}).flat_map(lambda example: [example], count=lambda example: 2)
+    assert sum(1 for _ in source) == 10  # unlike list(), which asks for the length
+    assert len(source) == 20
+    with pytest.raises(hr.SchemaMismatch, match="expected 2 examples of example 0, as when they were counted, found 1"):
+        list(source)

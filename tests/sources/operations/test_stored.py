@@ -429,3 +429,56 @@ def test_a_url_is_no_folder(tmp_path, monkeypatch):
         with pytest.raises(hr.UnsupportedData, match="a folder for stored examples on this machine, found a URL of"):
             hr.open([{"i": 1}]).cache(url, key="k")
     assert os.listdir(tmp_path) == []
+
+
+class TestTheExampleAtFaultIsNamed:
+    @pytest.mark.parametrize(
+        ("good", "bad", "schema", "message"),
+        [
+            (1, "a", None, "found str 'a'"),
+            (1, None, None, "found None"),
+            (1, 2**64, None, "found 18446744073709551616"),
+            (1, 0.5, None, "expected values of <i8 with 0 axes, as before, found <f8"),
+            (1, 0.5, {"x": hr.Feature("int64")}, "found .*0.5"),
+            (1, None, {"x": hr.Feature("int64")}, "found None"),
+            ([1], [[1]], {"x": hr.Feature("int64", (None,))}, "expected a value of 1 axis"),
+        ],
+    )
+    def test_of_a_generator(self, good, bad, schema, message):
+        with pytest.raises(hr.SchemaMismatch, match=f"{message}.* - at record 1500, feature 'x'"):
+            hr.from_generator(lambda: ({"x": bad if k == 1500 else good} for k in range(2000)), schema)
+
+    @pytest.mark.parametrize(("bad", "message"), [(0.5, "found <f8"), ("a", "found str 'a'"), (None, "found None")])
+    def test_of_a_cache(self, tmp_path, bad, message):
+        source = hr.ColumnSource({"k": np.arange(2000)}).map(lambda e: {"x": bad if e["k"] == 1500 else 1})
+        with pytest.raises(hr.SchemaMismatch, match=f"{message}.* - at record 1500, feature 'x'"):
+            source.cache(tmp_path, key="1")
+
+    @pytest.mark.parametrize("at", [50, 300])
+    def test_the_first_examples_decide_whether_numbers_are_floats(self, tmp_path, at):
+        source = hr.ColumnSource({"k": np.arange(2000)}).map(lambda e: {"x": 0.5 if e["k"] == at else 1})
+        stored = source.cache(tmp_path, key="1")
+        assert stored.schema["x"] == hr.Feature("float64")
+        assert stored.batch(range(2000))["x"].sum() == 1999.5
+
+
+@pytest.mark.parametrize("words", [["a", "bc"], ["bc", "a"], ["a", "b\0"], [b"a", b"bc"]])
+def test_lists_of_text_of_any_length(tmp_path, words):
+    def tags(k):
+        return [words[k >= 1100]] * (k % 3)
+
+    kind = "str" if isinstance(words[0], str) else "bytes"
+    generated = [
+        hr.from_generator(lambda: ({"tags": tags(k)} for k in range(1200)), schema)
+        for schema in (None, {"tags": hr.Feature(kind, (None,))})
+    ]
+    cached = hr.ColumnSource({"k": np.arange(1200)}).map(lambda e: {"tags": tags(int(e["k"]))}).cache(tmp_path, key="1")
+    for source in (*generated, cached):
+        assert source.schema["tags"] == hr.Feature(kind, (None,))
+        assert [example["tags"].tolist() for example in source] == [tags(k) for k in range(1200)]
+
+
+def test_examples_without_features_are_counted(tmp_path):
+    source = hr.ColumnSource({"k": np.arange(7)}).map(lambda example: {})
+    for stored in (source.cache(tmp_path, key="1"), hr.from_generator(lambda: ({} for _ in range(7)))):
+        assert (len(stored), list(stored), stored[3], dict(stored.schema)) == (7, [{}] * 7, {}, {})

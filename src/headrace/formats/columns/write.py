@@ -10,22 +10,148 @@ any release.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
-from typing import IO, Any
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
+from pathlib import Path
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from headrace.contracts.schema import join_present
+from headrace._numbers import is_exact
+from headrace.contracts.feature import Feature
+from headrace.contracts.schema import Schema, join_present
 from headrace.contracts.strings import Strings
-from headrace.contracts.values import Ragged, without_objects
+from headrace.contracts.values import Indices, Ragged, size_of, without_objects
 from headrace.errors import SchemaMismatch, UnsupportedData, Where
 from headrace.io.faults import name_in_errors
 from headrace.io.folders import AtomicFolder
 
-__all__ = ["FeatureWriter"]
+__all__ = ["DESCRIPTION", "RUNS", "VERSION", "FeatureWriter", "StoredBlock", "as_strings", "store_batches"]
 
+VERSION = 1
+DESCRIPTION = "columns.json"
+RUNS = "runs"
+"""The file of the runs that the examples form: little-endian ``int64``."""
 LITTLE = "<i8"
+FLOAT = "<f8"
+DECIDING = 1024
+"""The first examples, which decide whether numbers are floats."""
+HELD_BYTES = 64 << 20
+"""About the most bytes of them."""
+
+
+class StoredBlock(NamedTuple):
+    """Some examples to store."""
+
+    batch: Mapping[str, Any]
+    rows: int
+    one: Callable[[int], Mapping[str, Any]]
+    """A batch of one, by its index among all examples: to find the one at fault."""
+
+
+def store_batches(
+    folder: Path,
+    blocks: Iterator[StoredBlock],
+    schema: Schema | None = None,
+    *,
+    is_checked: bool = False,
+    runs: Indices | None = None,
+) -> None:
+    """Write examples as a folder, which appears complete or not at all.
+
+    Args:
+        folder: Its name; it does not exist.
+        blocks: The examples, with the same features each.
+        schema: The features, as far as they are known.
+        is_checked: Whether all values fit the schema. Otherwise its shapes are kept only where the values have them.
+        runs: The runs that the examples form, such as episodes.
+
+    Raises:
+        SchemaMismatch: A feature changes its dtype or its number of axes.
+        UnsupportedData: A feature cannot be stored.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    whole = AtomicFolder(folder)
+    writers: dict[str, FeatureWriter] = {}
+    count = 0
+    try:
+        first = _take_first(blocks)
+        for at, name in enumerate(first[0].batch if first else ()):
+            kinds = {_kind_of(block.batch.get(name)) for block in first}
+            writers[name] = FeatureWriter(whole, f"{at}", name, is_float="f" in kinds and bool(kinds & {"i", "u"}))
+        for block in chain(first, blocks):
+            _append(writers, block, count)
+            count += block.rows
+        if runs is not None:
+            whole.write(RUNS, runs.astype("<i8").tobytes())
+        description = _describe(writers, schema, count, is_checked=is_checked)
+        if runs is not None:
+            description["runs"] = len(runs) - 1
+        whole.write(DESCRIPTION, json.dumps(description).encode("ascii"))
+        whole.close()
+    except BaseException:
+        for writer in writers.values():
+            writer.abort()
+        whole.abort()
+        raise
+
+
+def _take_first(blocks: Iterator[StoredBlock]) -> list[StoredBlock]:
+    """The blocks that decide whether numbers are floats: a function may give integers for the very first examples."""
+    taken: list[StoredBlock] = []
+    count = size = 0
+    while count < DECIDING and size < HELD_BYTES and (block := next(blocks, None)) is not None:
+        taken.append(block)
+        count += block.rows
+        size += sum(map(size_of, block.batch.values()))
+    return taken
+
+
+def _kind_of(column: Any) -> str:
+    while isinstance(column, Ragged):
+        column = column.values
+    return column.dtype.kind if isinstance(column, np.ndarray) and column.size else ""
+
+
+def _append(writers: Mapping[str, FeatureWriter], block: StoredBlock, first: int) -> None:
+    if list(block.batch) != list(writers):
+        raise SchemaMismatch(
+            Where(record=first), expected=f"the features {list(writers)}", found=str(list(block.batch))
+        )
+    for name, column in block.batch.items():
+        try:
+            writers[name].append(column, first)
+        except SchemaMismatch as error:
+            raise _find_fault(writers[name], block, first, error) from error
+
+
+def _find_fault(writer: FeatureWriter, block: StoredBlock, first: int, error: SchemaMismatch) -> SchemaMismatch:
+    """The error of the example that does not fit: that of a block names its first one. What this writes is discarded with the rest."""
+    for index in range(first, first + block.rows):
+        try:
+            writer.append(block.one(index)[writer.name], index)
+        except SchemaMismatch as found:
+            return found
+    return error
+
+
+def _describe(
+    writers: Mapping[str, FeatureWriter], known: Schema | None, count: int, *, is_checked: bool
+) -> dict[str, Any]:
+    """The description. Features are those of the schema where they were stored so."""
+    described = {name: writer.close() for name, writer in writers.items()}
+    features = {} if writers or count or known is None else dict(known)
+    for name, found in described.items():
+        dtype = found["dtype"] if found["dtype"] in ("str", "bytes") else np.dtype(found["dtype"])
+        feature = Feature(dtype, tuple(found["shape"]), sparse=bool(found.get("sparse")))
+        declared = None if known is None else known.get(name)
+        stored = (feature.dtype, feature.shape, feature.sparse)
+        is_same = declared is not None and (declared.dtype, declared.shape, declared.sparse) == stored
+        features[name] = declared if declared is not None and (is_same or is_checked) else feature
+    return {"version": VERSION, "examples": count, "schema": Schema(features).to_json(), "features": described}
 
 
 class FeatureWriter:
@@ -35,9 +161,10 @@ class FeatureWriter:
         folder: Where they are.
         stem: The beginning of their names.
         name: The feature, for messages.
+        is_float: Whether its numbers are floats, also where the first ones are integers.
     """
 
-    def __init__(self, folder: AtomicFolder, stem: str, name: str) -> None:
+    def __init__(self, folder: AtomicFolder, stem: str, name: str, *, is_float: bool = False) -> None:
         self.folder: AtomicFolder = folder
         self.stem: str = stem
         self.name: str = name
@@ -45,7 +172,7 @@ class FeatureWriter:
         self._files: dict[str, IO[bytes]] = {}
         self._elements = 0
         self._bytes = 0
-        self._dtype: str | None = None
+        self._dtype: str | None = FLOAT if is_float else None
         self._dtype_without_values: str | None = None
         self._shape: tuple[int | None, ...] | None = None
         self._is_fixed = self._is_inner_fixed = True
@@ -65,6 +192,7 @@ class FeatureWriter:
             self._append_nested(column, first)
             return
         values, shapes = _values_and_shapes(column, self.name)
+        values = self._fit(values)
         if len(shapes) == 0:
             return
         if self._shape is None:
@@ -93,8 +221,9 @@ class FeatureWriter:
         if self._shape not in (None, (width,)):
             raise self._change_error(f"rows of {self._shape}", f"rows of {(width,)}", first)
         self._shape = (width,)
-        self._check_kind(rows.data, 1, first)
-        self._write_values(rows.data)
+        values = self._fit(rows.data)
+        self._check_kind(values, 1, first)
+        self._write_values(values)
         self._write("cells", rows.indices)
         self._write("rows", self._elements + rows.indptr[1:], leading_zero=True)
         self._elements += int(rows.indptr[-1])
@@ -109,7 +238,7 @@ class FeatureWriter:
         while isinstance(inner, Ragged):
             levels.append(inner)
             inner = inner.values
-        values = without_objects(inner) if isinstance(inner, np.ndarray) else inner
+        values = self._fit(without_objects(inner) if isinstance(inner, np.ndarray) else inner)
         if not isinstance(values, Strings) and values.dtype == object and values.size:
             raise _refusal(self.name, "objects")
         shape = (*(None for _ in levels), *values.shape[1:])
@@ -125,6 +254,12 @@ class FeatureWriter:
             self._write(f"rows{level or ''}", self._ends[level] + rows.offsets[1:], leading_zero=True)
             self._ends[level] += int(rows.offsets[-1])
         self.rows += len(column)
+
+    def _fit(self, values: Any) -> Any:
+        """Values as they are stored: text as strings of any length, and integers among floats as floats that are equal to them."""
+        values = as_strings(values)
+        is_integer = isinstance(values, np.ndarray) and values.dtype.kind in "iu"
+        return values.astype(np.float64) if is_integer and self._dtype == FLOAT and is_exact(values).all() else values
 
     def _enter(self, kind: str, first: int) -> None:
         """Check that a column is of the kind of those before."""
@@ -211,6 +346,16 @@ class FeatureWriter:
                 file.close()
 
 
+def as_strings(values: Any) -> Any:
+    """Arrays of NumPy's text or bytes, whose dtype is as wide as their longest value, as strings; others as they are."""
+    if not isinstance(values, np.ndarray) or values.dtype.kind not in "US":
+        return values
+    try:
+        return Strings.from_values(values.astype(object), is_text=values.dtype.kind == "U")
+    except ValueError:  # half a character
+        return values
+
+
 def _values_and_shapes(column: Any, name: str) -> tuple[Any, npt.NDArray[np.int64]]:
     """The values of a column end to end, and the shape of each row, ``int64 (n, axes)``."""
     if isinstance(column, np.ndarray) and column.dtype == object:
@@ -223,14 +368,11 @@ def _values_and_shapes(column: Any, name: str) -> tuple[Any, npt.NDArray[np.int6
         inner = np.array(column.values.shape[1:], np.int64)
         lengths = column.lengths[:, None]
         return column.values, np.concatenate([lengths, np.broadcast_to(inner, (len(lengths), len(inner)))], axis=1)
-    if (
-        isinstance(column, list)
-        and column
-        and len({(array.ndim, array.dtype) for array in map(np.asarray, column)}) == 1
-    ):
-        arrays = [np.asarray(array) for array in column]
+    arrays = [np.asarray(array) for array in column] if isinstance(column, list) else []
+    arrays = [array.astype(object) if array.dtype.kind in "US" else array for array in arrays]
+    if len({(array.ndim, array.dtype) for array in arrays}) == 1:
         shapes = np.array([array.shape for array in arrays], np.int64).reshape(len(arrays), -1)
-        return np.concatenate([array.reshape(-1) for array in arrays]), shapes
+        return without_objects(np.concatenate([array.reshape(-1) for array in arrays])), shapes
     if isinstance(column, Strings) or (
         isinstance(column, np.ndarray) and column.dtype != object and column.dtype.kind != "V"
     ):

@@ -24,6 +24,9 @@ __all__ = ["JobOrder", "JobResult", "Makes", "work"]
 class Makes(Protocol):
     """Makes blocks in a worker."""
 
+    def prepare(self) -> None:
+        """Called once, before the first block."""
+
     def make(self, run: BatchRun, /) -> Block: ...
 
 
@@ -50,13 +53,14 @@ class JobResult(NamedTuple):
     """An exception such as SystemExit, which is raised at once instead of in order."""
 
 
-def work(connection: Any, maker: Makes | None, other_end: Any) -> None:
+def work(connection: Any, maker: Makes | None, other_end: Any, room: int) -> None:
     """Run jobs from the connection until it closes.
 
     Args:
         connection: The connection to the consumer. First come the segment and, if ``maker`` is ``None``, the pickled maker.
         maker: The inherited maker of batches.
         other_end: The inherited end of the consumer. It counts as open until it is closed here, too.
+        room: The address range of a slot in the segment.
     """
     if other_end is not None:
         other_end.close()
@@ -64,21 +68,22 @@ def work(connection: Any, maker: Makes | None, other_end: Any) -> None:
     _reset_signals()
     _end_with_parent()
     try:
-        slots, maker = _begin(connection, maker)
+        slots, maker = _begin(connection, maker, room)
     except (EOFError, OSError):
         return
     except Exception as error:  # noqa: BLE001 - unpickling runs code of users
         _send(connection, JobResult(-1, error=TransferredError.of(error)))
         return
+    maker.prepare()
     while (order := _next(connection)) is not None:
         if not _send(connection, _do_job(maker, slots, order)):
             return
 
 
-def _begin(connection: Any, maker: Makes | None) -> tuple[Slots, Makes]:
+def _begin(connection: Any, maker: Makes | None, room: int) -> tuple[Slots, Makes]:
     from multiprocessing.reduction import recv_handle
 
-    slots = Slots(recv_handle(connection))
+    slots = Slots(recv_handle(connection), room)
     if maker is None:
         maker = pickle.loads(connection.recv_bytes())  # noqa: S301 - sent by the process that started this one
     assert maker is not None

@@ -195,9 +195,10 @@ class WorkerCrew:
         maker: Makes blocks in each of them.
         count: How many.
         method: The start method; ``None``: choose one.
+        room: The address range of a slot in their segment.
     """
 
-    def __init__(self, maker: Makes, count: int, method: StartMethod | None) -> None:
+    def __init__(self, maker: Makes, count: int, method: StartMethod | None, room: int) -> None:
         from multiprocessing import current_process
 
         from headrace.loading.workers.transfer import open_segment
@@ -222,7 +223,9 @@ class WorkerCrew:
             context = _context_of(method)
             with _quiet() if hides_warning and method == "fork" else nullcontext():
                 for number in range(count):
-                    self.workers.append(_start_process(context, number, maker if pickled is None else None))
+                    worker = _start_process(context, number, maker if pickled is None else None, room)
+                    self.workers.append(worker)
+                    _held.add(worker)
             for worker in self.workers:  # once all of them have started
                 _equip(worker, self.segment, pickled)
         except BaseException:
@@ -239,23 +242,27 @@ class WorkerCrew:
             self.segment = -1
         if self.forks != FORKS.count:
             return  # They belong to the parent.
-        for worker in self.workers:
-            worker.connection.close()
+        workers = self._release()
         if at_once:
-            for worker in self.workers:
+            for worker in workers:
                 worker.process.kill()
         deadline = perf_counter_ns() + int(GRACE_S * 1e9)
-        for worker in self.workers:
+        for worker in workers:
             worker.process.join(max(deadline - perf_counter_ns(), 0) / 1e9)
-        for worker in self.workers:
+        for worker in workers:
             _end(worker.process)
-        self.workers = []
+
+    def _release(self) -> list[Worker]:
+        """Close the connections to the workers, and return those."""
+        workers, self.workers = self.workers, []
+        for worker in workers:
+            worker.connection.close()
+        _held.difference_update(workers)
+        return workers
 
     def forget(self) -> None:
         """After a fork: close this copy of the connections, so that workers notice when the consumer closes its own."""
-        for worker in self.workers:
-            worker.connection.close()
-        self.workers = []
+        self._release()
         if self.segment >= 0:
             os.close(self.segment)
             self.segment = -1
@@ -269,14 +276,14 @@ def _quiet() -> Iterator[None]:
         yield
 
 
-def _start_process(context: Any, number: int, maker: Makes | None) -> Worker:
+def _start_process(context: Any, number: int, maker: Makes | None, room: int) -> Worker:
     from headrace.loading.workers.child import work
 
     ours, theirs = context.Pipe()
     try:
         inherited = None if maker is None else ours
         process = context.Process(
-            target=work, args=(theirs, maker, inherited), name=f"headrace-worker-{number}", daemon=True
+            target=work, args=(theirs, maker, inherited, room), name=f"headrace-worker-{number}", daemon=True
         )
         process.start()
     except BaseException:
@@ -325,6 +332,10 @@ def _end(process: Any) -> None:
 
 
 _crews: weakref.WeakSet[WorkerCrew] = weakref.WeakSet()
+_held: set[Worker] = set()
+"""All workers that run. If an iterator ends as part of a cycle of references, Python would finalize its connections and processes before it: they
+would close their descriptors, and the iterator those that another thread has opened since under the same numbers.
+"""
 
 
 def _after_fork() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from time import perf_counter_ns
 
@@ -16,7 +17,7 @@ from headrace.loading.jobs import Block
 from headrace.loading.rounds import BatchRun
 from headrace.loading.workers.child import JobOrder, JobResult, Makes
 from headrace.loading.workers.pool import StartMethod, Worker, WorkerCrew, unpickling_error
-from headrace.loading.workers.transfer import Lending, Slots, unpack
+from headrace.loading.workers.transfer import Lending, Slots, room_of, unpack
 
 __all__ = ["WorkerPrefetcher", "evaluate_filters"]
 
@@ -59,9 +60,11 @@ class WorkerPrefetcher(Iterator[Block]):
         self._prepared: Block | BaseException | None = None
         self._finish = finish
         self._ahead = max(ahead, workers)
-        self._crew = WorkerCrew(maker, workers, method)
-        self._slots = Slots(os.dup(self._crew.segment))
-        self._lending = Lending(self._slots, self._ahead + LENT, LENT)
+        slots = self._ahead + LENT
+        room = room_of(slots)
+        self._crew = WorkerCrew(maker, workers, method, room)
+        self._slots = Slots(os.dup(self._crew.segment), room)
+        self._lending = Lending(self._slots, slots, LENT)
         self._poll = select.poll()
         self._living = {worker.connection.fileno(): worker for worker in self._crew.workers}
         for descriptor in self._living:
@@ -183,9 +186,11 @@ class WorkerPrefetcher(Iterator[Block]):
         self._answers.clear()
         self._lost.clear()
         self._prepared = None
-        self._crew.close(at_once=not wait)
-        self._lending.close()
-        self._slots.close()
+        try:
+            self._crew.close(at_once=not wait)
+        finally:
+            self._lending.close()
+            self._slots.close()
 
     def __del__(self) -> None:
         if hasattr(self, "_lending"):
@@ -209,6 +214,11 @@ class FilterEvaluator:
     """Finds the examples that a filter keeps. It has the interface of a batch maker."""
 
     filtered: Filter
+
+    def prepare(self) -> None:
+        """As that of :class:`~headrace.loading.jobs.BatchMaker`."""
+        with suppress(BaseException):
+            _ = self.filtered.schema
 
     def make(self, run: BatchRun) -> Block:
         """The kept indices among the positions of a run, as its one batch."""

@@ -7,6 +7,7 @@ there. Pickles are never stored, and are read only from processes that the loade
 
 from __future__ import annotations
 
+import errno
 import io
 import mmap
 import os
@@ -33,6 +34,7 @@ __all__ = [
     "check_transferable",
     "open_segment",
     "pack",
+    "room_of",
     "unpack",
 ]
 
@@ -40,6 +42,14 @@ __all__ = [
 ROOM = 1 << 36
 """The address range of a slot, which limits one job. It costs nothing, because only used pages are backed."""
 STEP = 1 << 16
+
+
+def room_of(slots: int) -> int:
+    """The address range of each of several slots: less than :data:`ROOM` where the system limits the size of files, as ``ulimit -f`` does."""
+    import resource  # not on every system, nor are workers
+
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+    return ROOM if limit == resource.RLIM_INFINITY else max(min(ROOM, limit // slots // STEP * STEP), STEP)
 
 
 def open_segment() -> int:
@@ -61,10 +71,15 @@ class Slots:
 
     A slot grows to the size of a job plus a quarter, so that slowly growing batches do not grow it each time. It never shrinks. Only the
     worker that owns a slot writes to it and grows it.
+
+    Args:
+        segment: The descriptor of the segment.
+        room: The address range of each slot, alike in all processes.
     """
 
-    def __init__(self, segment: int) -> None:
+    def __init__(self, segment: int, room: int = ROOM) -> None:
         self.segment: int = segment
+        self.room: int = room
         self._mapped: dict[int, mmap.mmap] = {}
 
     def writable(self, slot: int, size: int) -> memoryview:
@@ -76,12 +91,13 @@ class Slots:
         """
         mapped = self._mapped.get(slot)
         if mapped is None or len(mapped) < size:
-            if size > ROOM:
-                raise UnsupportedData(
-                    Where(), expected=f"batches of up to {ROOM:,} bytes", found=f"{size:,}", hint="Use workers=0."
-                )
-            wanted = min(-(-(size + size // 4) // STEP) * STEP or STEP, ROOM)
-            self._back(slot * ROOM, wanted)
+            if size > self.room:
+                raise self._no_room(size)
+            wanted = min(-(-(size + size // 4) // STEP) * STEP or STEP, self.room)
+            try:
+                self._back(slot * self.room, wanted)
+            except OSError as error:
+                raise self._no_room(size) if error.errno == errno.EFBIG else error from None
             mapped = self._map(slot, wanted)
         return memoryview(mapped)
 
@@ -94,8 +110,18 @@ class Slots:
 
     def _map(self, slot: int, size: int) -> mmap.mmap:
         # Arrays keep the earlier mapping alive.
-        self._mapped[slot] = mapped = mmap.mmap(self.segment, size, offset=slot * ROOM)
+        self._mapped[slot] = mapped = mmap.mmap(self.segment, size, offset=slot * self.room)
         return mapped
+
+    def _no_room(self, size: int) -> UnsupportedData:
+        raised = (
+            ""
+            if self.room == ROOM
+            else " or raise the limit of the size of files (ulimit -f), which all batches in memory share"
+        )
+        return UnsupportedData(
+            Where(), expected=f"batches of up to {self.room:,} bytes", found=f"{size:,}", hint=f"Use workers=0{raised}."
+        )
 
     def _back(self, begin: int, size: int) -> None:
         """Allocate memory now, because running out of it at the first access would end the process."""

@@ -1,4 +1,4 @@
-"""Operations that choose examples: the first ones, random ones, sorted ones, those of a mask, those that fit a condition.
+"""Operations that choose examples: the first ones, random ones, sorted ones, those that a predicate or a condition keeps.
 
 They are functions of a source, which :class:`headrace.Source` has as methods. A source is known here by what they need of it.
 """
@@ -6,7 +6,8 @@ They are functions of a source, which :class:`headrace.Source` has as methods. A
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
 from itertools import islice
 from typing import Any, Protocol, TypeVar
 
@@ -17,14 +18,16 @@ from headrace._arguments import flag, whole
 from headrace._numbers import find_present, take_present
 from headrace.contracts.feature import Feature
 from headrace.contracts.protocols import PicksRows
+from headrace.contracts.random_keys import RandomKeys
 from headrace.contracts.records import is_table
 from headrace.contracts.schema import Schema
-from headrace.contracts.values import Example, Indices
+from headrace.contracts.values import Batch, Example, Indices
 from headrace.errors import UnsupportedData, Where
 from headrace.sampling.samplers import Shuffled
 from headrace.sources.matrices import read_all
 from headrace.sources.node import (
     Node,
+    cuts_cleanly,
     encoded_node,
     examples_of,
     is_counted,
@@ -32,17 +35,16 @@ from headrace.sources.node import (
     records_below,
     walk,
 )
-from headrace.sources.stacking import stack
+from headrace.sources.stacking import copy_example, stack
+from headrace.sources.user_functions import UserFunction
 from headrace.sources.views import Chosen, keep_features
 
 __all__ = [
+    "Filtered",
     "MakesViews",
+    "filters_below",
     "fitting",
-    "fitting_by_index",
-    "fitting_in_order",
-    "indices_of_mask",
     "random_split",
-    "reads_by_index",
     "sample",
     "skip",
     "sort",
@@ -164,22 +166,6 @@ def sort(source: MakesViews[View_co], by: str | Sequence[str], *, descending: bo
     return _choose(source, order.astype(np.int64, copy=False))
 
 
-def indices_of_mask(given: Any, n: int) -> Indices | None:
-    """The indices that a mask chooses; ``None`` for what is no mask.
-
-    Raises:
-        IndexError: It has another length.
-    """
-    if isinstance(given, (list, tuple)) and not (given and isinstance(given[0], (bool, np.bool_))):
-        return None
-    mask = np.asarray(given)
-    if mask.dtype != np.bool_:
-        return None
-    if mask.shape != (n,):
-        raise IndexError(f"a mask has one flag for each of the {n} examples, got shape {mask.shape}")
-    return np.flatnonzero(mask)
-
-
 def _choose(source: MakesViews[View_co], chosen: range | Indices) -> View_co:
     return source.with_node(Chosen(source.node, chosen))
 
@@ -260,7 +246,7 @@ def _keep_needed(node: Node, condition: PicksRows) -> Node:
     return keep_features(encoded_node(node) if not any(node.schema[name].is_image for name in names) else node, names)
 
 
-def reads_by_index(node: Node) -> bool:
+def _reads_by_index(node: Node) -> bool:
     """Whether reading examples by index takes no more than in order: no functions make them, which may be slow, and no file of records
     needs an index first.
     """
@@ -268,7 +254,7 @@ def reads_by_index(node: Node) -> bool:
     return is_counted(node) and not has_functions and all(map(is_table, records_below(node)))
 
 
-def fitting_by_index(node: Node, condition: PicksRows) -> Iterator[tuple[int, Example]]:
+def _fitting_by_index(node: Node, condition: PicksRows) -> Iterator[tuple[int, Example]]:
     """The examples that fit a condition, with their indices. Of others, only the features that the condition needs are decoded."""
     needed = _keep_needed(node, condition)
     start, size = 0, 1  # ever more together, so that the first ones are found at once
@@ -281,7 +267,7 @@ def fitting_by_index(node: Node, condition: PicksRows) -> Iterator[tuple[int, Ex
         start, size = stop, min(2 * size, HELD_AT_ONCE)
 
 
-def fitting_in_order(
+def _fitting_in_order(
     examples: Iterator[tuple[int, Example]], condition: PicksRows, schema: Schema
 ) -> Iterator[tuple[int, Example]]:
     """Those of some examples that fit a condition. It looks at ever more of them together, so that the first ones are found at once."""
@@ -302,3 +288,111 @@ def fitting_in_order(
         if len(taken) < size:
             return
         size = min(2 * size, HELD_AT_ONCE)
+
+
+class Filtered:
+    """The examples of a node for which a predicate is true. All are read once, when the length or an example is first asked for.
+
+    Args:
+        parent: The node.
+        predicate: Takes an example.
+    """
+
+    def __init__(self, parent: Node, predicate: Callable[[Example], bool]) -> None:
+        self.parent = parent
+        self.predicate = predicate
+
+    @property
+    def schema(self) -> Schema:
+        return self.parent.schema
+
+    @cached_property
+    def _kept(self) -> Chosen:
+        if isinstance(self.predicate, PicksRows):
+            return Chosen(self.parent, self._fitting(self.predicate, 0, len(self.parent)))
+        return Chosen(self.parent, self._find(enumerate(examples_of(self.parent))))
+
+    @property
+    def chosen(self) -> range | Indices:
+        """The indices of the examples that are kept."""
+        return self._kept.chosen
+
+    @property
+    def is_evaluated(self) -> bool:
+        """Whether it is known which examples are kept."""
+        return "_kept" in self.__dict__
+
+    def is_counted(self) -> bool:
+        return self.is_evaluated
+
+    def kept_in(self, begin: int, end: int) -> Indices:
+        """The indices from ``begin`` up to ``end`` whose examples are kept, found again."""
+        if isinstance(self.predicate, PicksRows):
+            return self._fitting(self.predicate, begin, end)
+        return self._find(enumerate(examples_of(Chosen(self.parent, range(len(self.parent))[begin:end])), begin))
+
+    def keep(self, indices: Indices) -> None:
+        """Keep the examples at these indices, which :meth:`kept_in` has found."""
+        self.__dict__["_kept"] = Chosen(self.parent, indices)
+
+    def _find(self, examples: Iterable[tuple[int, Example]]) -> Indices:
+        keeps = UserFunction(self.predicate, self.parent).accepts
+        return np.array([i for i, example in examples if keeps(example, i)], np.int64)
+
+    def _fitting(self, condition: PicksRows, begin: int, end: int) -> Indices:
+        """As :meth:`_find`, by batches with the features that the condition needs."""
+        parts = [np.zeros(0, np.int64)]
+        parts.extend(fitting(self.parent, condition, begin, end))
+        return np.concatenate(parts)
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def batch(self, indices: Indices, /) -> Batch:
+        return self._kept.batch(indices)
+
+    def batch_with_keys(self, indices: Indices, keys: RandomKeys | None, /) -> Batch:
+        return self._kept.batch_with_keys(indices, keys)
+
+    def where(self, index: int, /) -> Where:
+        return self._kept.where(index)
+
+    def examples(self) -> Iterator[Example]:
+        """The kept examples in order, each as soon as it is found."""
+        return (example for _, example in self.indexed_examples())
+
+    def indexed_examples(self) -> Iterator[tuple[int, Example]]:
+        """As :meth:`examples`, with the index that each has in the node below."""
+        if self.is_evaluated:
+            yield from zip(self.chosen, examples_of(self._kept), strict=True)
+            return
+        if isinstance(self.predicate, PicksRows) and _reads_by_index(self.parent):
+            yield from _fitting_by_index(self.parent, self.predicate)
+            return
+        examples = enumerate(examples_of(self.parent))
+        if isinstance(self.predicate, PicksRows):
+            yield from _fitting_in_order(examples, self.predicate, self.parent.schema)
+            return
+        keeps = UserFunction(self.predicate, self.parent).accepts
+        # A predicate may change what it gets, but not what is kept.
+        yield from ((index, example) for index, example in examples if keeps(copy_example(example), index))
+
+    def runs(self) -> Indices | None:
+        return self._kept.runs()
+
+    def below(self) -> tuple[Node, ...]:
+        return (self.parent,)
+
+    def encoded(self) -> Node:
+        return encoded_node(self._kept)
+
+    def cuts_cleanly(self) -> bool:
+        return cuts_cleanly(self.parent)
+
+    def stored_bytes(self, first: int, stop: int, /) -> int:
+        return self._kept.stored_bytes(first, stop)
+
+
+def filters_below(node: Node) -> Iterator[Filtered]:
+    """The filters in a node whose examples were not read yet, each after those that it depends on."""
+    return (each for each in walk(node) if isinstance(each, Filtered) and not each.is_evaluated)

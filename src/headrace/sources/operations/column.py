@@ -12,12 +12,12 @@ from headrace import _hooks
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
-from headrace.contracts.values import Example, Ragged
+from headrace.contracts.values import Example, Indices, Ragged
 from headrace.errors import SchemaMismatch, Where
 from headrace.sources.conditions.terms import widen_floats
 from headrace.sources.operations.near_misses import FOR_COLUMNS, explain_missing
 
-__all__ = ["FeatureColumn"]
+__all__ = ["FeatureColumn", "indices_of_mask"]
 
 
 class ReadsColumn(Protocol):
@@ -217,6 +217,22 @@ def is_mask(index: Any) -> bool:
     if isinstance(index, (list, tuple)):
         return bool(index) and isinstance(index[0], (bool, np.bool_))
     return not isinstance(index, range) and index.dtype == np.bool_
+
+
+def indices_of_mask(given: Any, n: int) -> Indices | None:
+    """The indices that a mask chooses; ``None`` for what is no mask.
+
+    Raises:
+        IndexError: It has another length.
+    """
+    if isinstance(given, (list, tuple)) and not (given and isinstance(given[0], (bool, np.bool_))):
+        return None
+    mask = np.asarray(given)
+    if mask.dtype != np.bool_:
+        return None
+    if mask.shape != (n,):
+        raise IndexError(f"a mask has one flag for each of the {n} examples, got shape {mask.shape}")
+    return np.flatnonzero(mask)
 
 
 def _as_array(column: Any) -> Any:

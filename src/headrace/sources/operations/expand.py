@@ -34,7 +34,7 @@ from headrace.sources.node import (
 )
 from headrace.sources.stacking import copy_example, stack
 from headrace.sources.tables import ragged_rows
-from headrace.sources.user_functions import UserFunction, found_instead, keep_dtypes
+from headrace.sources.user_functions import UserFunction, found_instead, keep_dtypes, rows_with_gaps
 from headrace.sources.views import keep_features
 
 __all__ = ["FeatureWindows", "FlatMapped", "Windows", "make_windows", "read_keyed", "read_lengths"]
@@ -70,6 +70,8 @@ class FlatMapped:
         self.parent = parent
         self.function = function
         self.count = count
+        self._names: list[str] | None = None
+        """The features of the first batch or example, which all others must have."""
 
     @cached_property
     def _firsts(self) -> Indices:
@@ -101,12 +103,16 @@ class FlatMapped:
     @cached_property
     def _first(self) -> Batch:
         """The first example, as a batch of one; empty if there is none."""
-        return stack(list(islice(self.examples(), 1)))
+        first = stack([made for _, _, made in islice(self._make_in_order(), 1)])
+        self._names = self._names or list(first)
+        return first
 
     @cached_property
     def schema(self) -> Schema:
         """The features of the first example that the function gives."""
-        return first_schema(self._first, self.examples()) if self._first else self.parent.schema
+        if not self._first:
+            return self.parent.schema
+        return first_schema(self._first, (made for _, _, made in self._make_in_order()))
 
     def __len__(self) -> int:
         return int(self._firsts[-1])
@@ -124,9 +130,12 @@ class FlatMapped:
         batch, make = read_keyed(self.parent, wanted, keys), self._maker()
         examples = zip(list_rows(batch, len(wanted)), wanted.tolist(), strict=True)
         made = [self._check(make(example, index), index) for example, index in examples]
-        places = zip(which.reshape(-1).tolist(), (indices - firsts[parents]).tolist(), strict=True)
-        names = self.schema if "schema" in self.__dict__ else None
-        stacked = make.stack([made[at][number] for at, number in places], parents.tolist(), batch, names)
+        which = which.reshape(-1)
+        places = zip(which.tolist(), (indices - firsts[parents]).tolist(), strict=True)
+        chosen = [made[at][number] for at, number in places]
+        has_gap = rows_with_gaps(batch)
+        stacked = make.stack(chosen, parents.tolist(), lambda row: has_gap(int(which[row])), self._names)
+        self._names = self._names or list(stacked)
         return keep_dtypes(stacked, self)
 
     def _check(self, made: Sequence[Example], index: int) -> Sequence[Example]:
@@ -152,12 +161,20 @@ class FlatMapped:
         return self.parent.where(int(np.searchsorted(self._firsts, index, side="right")) - 1)
 
     def examples(self) -> Iterator[Example]:
-        """All examples in order, without an index."""
+        """All examples in order, as they are in batches, without an index."""
+        return self._maker().read_in_blocks(self._make_in_order(), self, self._names)
+
+    def _make_in_order(self) -> Iterator[tuple[int, Example, Example]]:
+        """The index of each example below, that example, and one that the function makes of it."""
         make = self._maker()
         for index, example in enumerate(examples_of(self.parent)):
-            for made in make(example, index):
+            given = dict(example)  # before the function changes it
+            several = make(example, index)
+            if self.is_counted():
+                self._check(several, index)
+            for made in several:
                 self._check_example(made, index)
-                yield made
+                yield index, given, made
 
     def is_counted(self) -> bool:
         return "_firsts" in self.__dict__

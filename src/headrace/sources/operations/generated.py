@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,12 @@ from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch, Example, Ragged
 from headrace.errors import SchemaMismatch, UnsupportedData, Where
+from headrace.formats.columns.write import VERSION, StoredBlock, as_strings, store_batches
 from headrace.formats.table.values import BadValue, column_of
 from headrace.io.cache.folder import cache_folder, cache_key
 from headrace.io.system import discard_folder
 from headrace.io.write.pending import remove_abandoned, temporary_name
-from headrace.sources.operations.stored import VERSION, StoredNode, check_key, hold_lock, store_batches
+from headrace.sources.operations.stored import StoredNode, check_key, hold_lock
 from headrace.sources.source import Source
 from headrace.sources.stacking import copy_example, stack
 from headrace.sources.tables import ragged_rows
@@ -41,8 +43,8 @@ def from_generator(
 
     Args:
         function: Called without arguments; returns or yields examples as dicts.
-        schema: The features. By default inferred from the first 1,024 examples, which all others must then match in dtype and
-            number of axes.
+        schema: The features. By default inferred from the first 1,024 examples, which all others must then match in dtype (integers
+            among floats become floats) and number of axes.
         key: A name for the data. Later calls with it, in any process, use the stored examples without calling ``function``:
             choose another key when the data change. Without a key the files are deleted as soon as they are mapped, and the
             source cannot be pickled.
@@ -77,7 +79,10 @@ def from_generator(
     return Source(StoredNode(folder))
 
 
-def _blocks(function: Callable[[], Iterable[Any]], schema: Schema | None) -> Iterator[Batch]:
+def _blocks(function: Callable[[], Iterable[Any]], schema: Schema | None) -> Iterator[StoredBlock]:
+    def convert(some: list[Example]) -> Batch:
+        return stack(some) if schema is None else _as_features(some, schema)
+
     examples, count = _copies(function()), 0
     while block := list(islice(examples, BLOCK)):
         for number, example in enumerate(block, count):
@@ -86,12 +91,34 @@ def _blocks(function: Callable[[], Iterable[Any]], schema: Schema | None) -> Ite
                     Where(record=number), expected=f"the features {list(schema)}", found=str(list(example))
                 )
         try:
-            yield stack(block) if schema is None else _as_features(block, schema, count)
+            batch = convert(block)
         except SchemaMismatch as error:
-            if error.where.record is None or error.where.feature is not None:
-                raise
-            raise error.relocated(Where(record=count + error.where.record)) from error
+            raise _find_fault(convert, block, count, error) from error
+        yield StoredBlock(batch, len(block), partial(_convert_one, convert, block, count))
         count += len(block)
+
+
+def _convert_one(convert: Callable[[list[Example]], Batch], block: list[Example], first: int, index: int) -> Batch:
+    return convert([block[index - first]])
+
+
+def _find_fault(
+    convert: Callable[[list[Example]], Batch], block: list[Example], first: int, error: SchemaMismatch
+) -> SchemaMismatch:
+    """The error with the number that the example has among all. If it names none, that of the first example that does not fit alone."""
+    if error.where.record is not None:
+        return _relocate(error, first + error.where.record)
+    for row, example in enumerate(block):
+        try:
+            convert([example])
+        except SchemaMismatch as alone:
+            return _relocate(alone, first + row)
+    return error
+
+
+def _relocate(error: SchemaMismatch, record: int) -> SchemaMismatch:
+    where = error.where
+    return SchemaMismatch(where.at(record=record), expected=error.expected, found=error.found, hint=error.hint)
 
 
 def _copies(examples: Iterable[Any]) -> Iterator[Example]:
@@ -103,12 +130,9 @@ def _copies(examples: Iterable[Any]) -> Iterator[Example]:
         yield copy_example(example)
 
 
-def _as_features(block: list[Example], schema: Schema, first: int) -> dict[str, Any]:
+def _as_features(block: list[Example], schema: Schema) -> dict[str, Any]:
     """Examples as columns of the types of a schema."""
-    try:
-        return {name: _fit(_stack_values(block, name, feature), feature, name) for name, feature in schema.items()}
-    except SchemaMismatch as error:
-        raise error.relocated(Where(record=first + (error.where.record or 0))) from error
+    return {name: _fit(_stack_values(block, name, feature), feature, name) for name, feature in schema.items()}
 
 
 def _stack_values(block: list[Example], name: str, feature: Feature) -> Any:
@@ -132,7 +156,8 @@ def _fit(column: Any, feature: Feature, name: str) -> Any:
         try:
             return Ragged(_fit(column.values, inner, name), column.offsets)
         except SchemaMismatch as error:
-            row = int(np.searchsorted(column.offsets, error.where.record or 0, side="right")) - 1
+            at = error.where.record
+            row = None if at is None else int(np.searchsorted(column.offsets, at, side="right")) - 1
             raise SchemaMismatch(
                 Where(record=row, feature=name), expected=repr(feature), found=error.found, hint=error.hint
             ) from error
@@ -156,15 +181,16 @@ def _fit(column: Any, feature: Feature, name: str) -> Any:
 
 
 def _fit_values(values: Any, feature: Feature, name: str, shape: tuple[int | None, ...], offsets: Any) -> Any:
-    def refuse(found: str, at: int = 0) -> SchemaMismatch:
-        record = at if offsets is None else int(np.searchsorted(offsets, at, side="right")) - 1
+    def refuse(found: str, at: int | None = None) -> SchemaMismatch:
+        record = at if at is None or offsets is None else int(np.searchsorted(offsets, at, side="right")) - 1
         return SchemaMismatch(Where(record=record, feature=name), expected=repr(feature), found=found)
 
+    values = as_strings(values)
     if not _fits_shape(values.shape[1:], shape) and values.size:
         raise refuse(f"values of shape {values.shape[1:]}")
     if not values.size:
         return np.zeros(values.shape, feature.numpy_dtype)
-    found = ("str" if values.is_text else "bytes") if isinstance(values, Strings) else str(values.dtype)
+    found = _describe_kind(values)
     if feature.is_text != isinstance(values, Strings) or (feature.is_text and found != feature.dtype):
         raise refuse(found)
     wanted = feature.numpy_dtype
@@ -180,6 +206,12 @@ def _fit_values(values: Any, feature: Feature, name: str, shape: tuple[int | Non
         at = int(np.argmax(changed.reshape(len(values), -1).any(axis=1)))
         raise refuse(f"{values[at]!r:.60}", at)
     return cast
+
+
+def _describe_kind(values: Any) -> str:
+    if isinstance(values, Strings):
+        return "str" if values.is_text else "bytes"
+    return f"{values.reshape(-1)[0]!r:.60}" if values.dtype == object else str(values.dtype)
 
 
 def _fits_shape(shape: tuple[int, ...], wanted: tuple[int | None, ...]) -> bool:

@@ -7,7 +7,7 @@ import json
 import os
 import pickle
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from functools import _lru_cache_wrapper, cached_property
 from pathlib import Path
 from types import CellType, CodeType, FunctionType, GetSetDescriptorType, MemberDescriptorType, ModuleType
@@ -21,13 +21,12 @@ from headrace._arguments import word
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Example, Indices
-from headrace.errors import CorruptFile, SchemaMismatch, UnsupportedData, Where
+from headrace.errors import CorruptFile, UnsupportedData, Where
 from headrace.formats.columns.read import StoredFeature, describe_damage
-from headrace.formats.columns.write import FeatureWriter
+from headrace.formats.columns.write import DESCRIPTION, RUNS, VERSION, StoredBlock, store_batches
 from headrace.formats.table.values import column_of
 from headrace.io.cache.folder import cache_key
 from headrace.io.faults import close_quietly, name_in_errors
-from headrace.io.folders import AtomicFolder
 from headrace.io.local.signatures import SUMMED_BYTES, block_sums
 from headrace.io.progress import Progress
 from headrace.io.system import lock, unlock
@@ -35,14 +34,10 @@ from headrace.io.urls import local_path
 from headrace.sources.decoded import decodings_of
 from headrace.sources.node import Node, fingerprint_of, random_streams, read_blocks, runs_of
 
-__all__ = ["VERSION", "StoredNode", "check_key", "hold_lock", "key_of_values", "store_batches", "store_node"]
+__all__ = ["StoredNode", "check_key", "hold_lock", "key_of_values", "store_node"]
 
-VERSION = 1
-DESCRIPTION = "columns.json"
 _HELD = threading.local()
 """The folders that each thread is making."""
-RUNS = "runs"
-"""The file of the runs that the examples form: little-endian ``int64``."""
 BLOCK = 256
 """Examples read at a time, where a source is stored."""
 SLOTS = (GetSetDescriptorType, MemberDescriptorType)
@@ -82,9 +77,12 @@ def store_node(node: Node, path: str | os.PathLike[str], key: str, *, progress: 
     return StoredNode(folder)
 
 
-def _blocks(node: Node, bar: Progress) -> Iterator[Batch]:
+def _blocks(node: Node, bar: Progress) -> Iterator[StoredBlock]:
+    def read_one(index: int) -> Batch:
+        return node.batch(np.array([index], np.int64))
+
     for start, stop, batch in read_blocks(node, BLOCK):
-        yield batch
+        yield StoredBlock(batch, stop - start, read_one)
         bar.advance(stop - start)
 
 
@@ -116,77 +114,6 @@ def hold_lock(folder: Path) -> Iterator[None]:
         held.discard(folder)
         unlock(fd)
         close_quietly(fd)
-
-
-def store_batches(
-    folder: Path,
-    batches: Iterable[Mapping[str, Any]],
-    schema: Schema | None = None,
-    *,
-    is_checked: bool = False,
-    runs: Indices | None = None,
-) -> None:
-    """Write batches as a folder, which appears complete or not at all.
-
-    Args:
-        folder: Its name; it does not exist.
-        batches: Columns of equal length, with the same features each.
-        schema: The features, as far as they are known.
-        is_checked: Whether all values fit the schema. Otherwise its shapes are kept only where the values have them.
-        runs: The runs that the examples form, such as episodes.
-
-    Raises:
-        SchemaMismatch: A feature changes its dtype or its number of axes.
-        UnsupportedData: A feature cannot be stored.
-    """
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    whole = AtomicFolder(folder)
-    writers: dict[str, FeatureWriter] = {}
-    try:
-        for batch in batches:
-            if not writers:
-                writers = {name: FeatureWriter(whole, f"{at}", name) for at, name in enumerate(batch)}
-            _append(writers, batch)
-        if runs is not None:
-            whole.write(RUNS, runs.astype("<i8").tobytes())
-        whole.write(
-            DESCRIPTION,
-            _describe(writers, schema, is_checked=is_checked, count_of_runs=None if runs is None else len(runs) - 1),
-        )
-        whole.close()
-    except BaseException:
-        for writer in writers.values():
-            writer.abort()
-        whole.abort()
-        raise
-
-
-def _append(writers: Mapping[str, FeatureWriter], batch: Mapping[str, Any]) -> None:
-    count = next((writer.rows for writer in writers.values()), 0)
-    if list(batch) != list(writers):
-        raise SchemaMismatch(Where(record=count), expected=f"the features {list(writers)}", found=str(list(batch)))
-    for name, column in batch.items():
-        writers[name].append(column, count)
-
-
-def _describe(
-    writers: Mapping[str, FeatureWriter], known: Schema | None, *, is_checked: bool, count_of_runs: int | None
-) -> bytes:
-    """The text of the description. Features are those of the schema where they were stored so."""
-    described = {name: writer.close() for name, writer in writers.items()}
-    features = {} if writers or known is None else dict(known)
-    for name, found in described.items():
-        dtype = found["dtype"] if found["dtype"] in ("str", "bytes") else np.dtype(found["dtype"])
-        feature = Feature(dtype, tuple(found["shape"]), sparse=bool(found.get("sparse")))
-        declared = None if known is None else known.get(name)
-        stored = (feature.dtype, feature.shape, feature.sparse)
-        is_same = declared is not None and (declared.dtype, declared.shape, declared.sparse) == stored
-        features[name] = declared if declared is not None and (is_same or is_checked) else feature
-    count = next((writer.rows for writer in writers.values()), 0)
-    text = {"version": VERSION, "examples": count, "schema": Schema(features).to_json(), "features": described}
-    if count_of_runs is not None:
-        text["runs"] = count_of_runs
-    return json.dumps(text).encode("ascii")
 
 
 class StoredNode:
