@@ -34,6 +34,10 @@ bool is_plain(std::string_view text) {
     return std::ranges::all_of(text, [](char each) { return each > 0; });
 }
 
+bool is_empty(std::string_view padding) {
+    return std::ranges::all_of(padding, [](char each) { return each == 0; });
+}
+
 bool is_harmless(std::string_view key) {
     return std::ranges::find(harmless, key) != harmless.end() ||
            std::ranges::any_of(harmless_vendors, [key](std::string_view vendor) { return key.starts_with(vendor); });
@@ -103,6 +107,8 @@ class Walk {
             const auto size = octal_of(text_of(*header, size_field), std::nullopt);
             if (!size || *size > most_extension || !has(at + block_size, *size)) return false;
             const std::string_view content = archive_.substr(at + block_size, *size);
+            // Some versions of tarfile read the padding, too.
+            if (type == 'x' && !is_empty(archive_.substr(at + block_size + *size, padded(*size) - *size))) return false;
             const auto found = type == 'x' ? path_in(content) : content.substr(0, content.find('\0'));
             if (!found || (type == 'L' && found->empty())) return false;
             long_name = *found;

@@ -113,6 +113,9 @@ void leaves_what_is_not_plain() {
     check(is_left(pax("11 size=12\n") + file("b", "x")) && is_left(pax("99 path=b\n") + file("b", "x")));
     check(is_left(pax("9 path=\n") + file("b", "x")) && is_left(pax("x path=b\n") + file("b", "x")));
     check(is_left(header_of({.name = "x", .size = 1 << 20, .type = 'x'})));
+    std::string followed = pax("14 path=b.txt\n");
+    followed[block + 14] = 'x'; // in the padding
+    check(is_left(followed + file("b", "x")));
     std::string sizes = header_of({.name = "x"}), sums = sizes;
     put(sizes, 124, std::string(12, ' '));
     seal(sizes);
