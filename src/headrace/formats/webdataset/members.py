@@ -120,8 +120,8 @@ def _members(file: MappedFile) -> Iterator[tuple[str, str, int, int]]:
 
 
 def _files_in(file: MappedFile, links: _HardLinks | None = None) -> Iterator[tuple[str, int, int]]:
-    """Name, offset and size of every regular file, and of hard links to one unless ``links`` is None. Native code reads plain headers, in a fortieth
-    of the time that ``tarfile`` takes, which reads the others and decides what is damaged.
+    """Name, offset and size of every regular file, and of hard links to one unless ``links`` is None. Native code reads plain headers;
+    ``tarfile``, which takes far longer, reads the others and decides what is damaged.
     """
     if file.fault is not None:
         raise file.fault
