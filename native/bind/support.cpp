@@ -148,6 +148,8 @@ const Numpy& numpy_types() {
 
 } // namespace
 
+nb::handle array_class() { return numpy_types().ndarray; }
+
 nb::object to_numpy(Pool::Block block, std::size_t count, std::size_t row_bytes, nb::tuple row_shape,
                     nb::handle dtype) {
     const auto axes = static_cast<Py_ssize_t>(row_shape.size());

@@ -225,6 +225,9 @@ struct HeldBlock {
     std::size_t size = 0;
 };
 
+/// numpy.ndarray.
+[[nodiscard]] nb::handle array_class();
+
 /// A NumPy array of `dtype` and `shape` over `block`; the block goes back to its pool when the last view dies.
 [[nodiscard]] nb::object to_numpy(Pool::Block block, nb::dlpack::dtype dtype, std::initializer_list<std::size_t> shape);
 

@@ -152,6 +152,11 @@ def cut_batch(batch: dict[str, Any], strings: type, ragged: type, size: int, cou
     `count` parts of `size` rows each: slices of the columns. `strings` and `ragged` are the classes of columns of text and of rows that vary in length, whose slices are made here.
     """
 
+def measure_batch(batch: dict[str, Any], strings: type, ragged: type, rows: int) -> tuple[int, bool] | None:
+    """
+    The bytes of columns that have `rows` rows, and whether all are arrays. None if one has other rows, or is neither an array nor of these classes.
+    """
+
 class AdjacentPlaces:
     """
     Where the files of one set are mapped: each on the pages behind the one before.
@@ -434,12 +439,12 @@ class CsvDecoder:
 
     def __init__(self, dialect: tuple[str, str, str], width: int, missing: list[str], specs: list[tuple[int, int, bytes | None]], encodings: list[str]) -> None: ...
 
-    def decode(self, spans: Spans) -> list[Any]:
+    def decode(self, spans: Spans, strings: type) -> list[Any]:
         """
-        A column for each spec: an array; of texts data and offsets in UTF-8, or the number of the first one that is not text in the encoding.
+        A column for each spec: an array; of texts an object of the class `strings`, in UTF-8, or the number of the first one that is not text in the encoding.
         """
 
-    def decode_rows(self, stretches: list[tuple[Buffer, int, int]], rows: int) -> list[Any] | None:
+    def decode_rows(self, stretches: list[tuple[Buffer, int, int]], rows: int, strings: type) -> list[Any] | None:
         """
         The same for rows that follow each other. A stretch is (buffer, start of the first row, end of the last one or start of the one after it). None if there are not `rows` of them, or if any is not as it should be: decode reports why, or decodes them.
         """

@@ -41,7 +41,7 @@ def types(source):
 def decoded(texts, kind, encoding="", missing=(), decimal="."):
     spans = _native.spans_of_buffers([text.encode() for text in texts])
     marks = (MARKS[0] if decimal == "." else ";", MARKS[1], decimal)
-    return _native.CsvDecoder(marks, 1, list(missing), [(0, kind, None)], [encoding]).decode(spans)[0]
+    return _native.CsvDecoder(marks, 1, list(missing), [(0, kind, None)], [encoding]).decode(spans, hr.Strings)[0]
 
 
 # ------------------------------------------------------------------------------------------------------------- goldens
@@ -549,7 +549,7 @@ def test_the_decoder_is_safe_on_any_bytes():
     for _ in range(2000):
         row = random.choice(alphabet, random.integers(0, 12)).tobytes()
         try:
-            decoder.decode(_native.spans_of_buffers([row]))
+            decoder.decode(_native.spans_of_buffers([row]), hr.Strings)
         except _native.FormatError as error:
             assert error.record == 0
 
@@ -586,6 +586,24 @@ def test_a_few_rows_are_as_many(tmp_path, rows):
     np.testing.assert_array_equal(batch["d"], whole["d"][:rows])
     np.testing.assert_array_equal(batch["e"], whole["e"][:rows])
     assert source[rows - 1]["d"] == whole["d"][rows - 1]
+
+
+@pytest.mark.parametrize("rows", [1, 2, 63, 510, 511, 512, 900])
+@pytest.mark.parametrize("width", [0, 3, 40])
+def test_a_few_texts_are_as_many(tmp_path, rows, width):
+    """Columns of a few texts share their arrays."""
+    texts = [[f"{column}{row % 11:0{width + 1}}" for row in range(1000)] for column in "ab"]
+    lines = [f'{row},{texts[0][row]},"",{texts[1][row]}' for row in range(1000)]
+    source = opened(tmp_path, "\n".join(["n,a,e,b", *lines]), types={"e": "str", "b": "bytes"})
+    batch = source.batch(range(7, 7 + rows))
+    assert batch["a"].to_list() == texts[0][7 : 7 + rows]
+    assert batch["e"].to_list() == [""] * rows
+    assert batch["b"].to_list() == [text.encode() for text in texts[1][7 : 7 + rows]]
+    assert batch["a"].nbytes == sum(map(len, batch["a"])) + 8 * (rows + 1)
+    kept = batch["b"][rows // 2 :]
+    del batch
+    assert kept.to_list() == [text.encode() for text in texts[1][7 + rows // 2 : 7 + rows]]
+    assert pickle.loads(pickle.dumps(kept)).to_list() == kept.to_list()
 
 
 def test_nothing_but_a_header(tmp_path):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.loading.fakes import Damaged, Numbers
 
 import headrace as hr
-from headrace import Loader
+from headrace import Loader, _native
 from headrace.contracts.values import Ragged, bytes_of
 from headrace.errors import CorruptRecord, SchemaMismatch
 from headrace.loading import rounds
@@ -25,6 +25,26 @@ def test_rows_are_counted():
     for wrong in (3, 5):
         with pytest.raises(SchemaMismatch, match=f"expected {wrong} rows from the source, found 4 - at feature 'i'"):
             check_rows(batch, wrong)
+
+
+def test_batches_are_measured_natively():
+    tokens = Ragged.from_list([[1, 2], [], [3], [4]], "int64")
+    columns = {
+        "n": np.zeros((4, 3), np.float32),
+        "text": hr.Strings.from_values(["a", "bc", "", "d"]),
+        "part": hr.Strings.from_values(["zzz", "a", "bc", "", "d"])[1:],
+        "grid": hr.Strings.from_values([["a", "b"]] * 4),
+        "tokens": tokens,
+        "words": Ragged(hr.Strings.from_values(["x", "yz"]), np.array([0, 1, 1, 2, 2])),
+        "deep": Ragged(tokens, np.array([0, 1, 1, 3, 4])),
+    }
+    for chosen in ({}, {"n": columns["n"]}, columns):
+        found = _native.measure_batch(chosen, hr.Strings, Ragged, 4)
+        assert found == (bytes_of(chosen), len(chosen) < 2)
+    for name, column in columns.items():
+        assert _native.measure_batch({name: column}, hr.Strings, Ragged, 3) is None
+    for unknown in ([1, 2, 3, 4], np.float64(4), np.array(4), np.ma.zeros(4), np.zeros(4).view(np.recarray)):
+        assert _native.measure_batch({"x": unknown}, hr.Strings, Ragged, 4) is None
 
 
 def test_a_source_with_too_few_rows_is_refused_in_every_kind_of_job():

@@ -164,12 +164,12 @@ def decode_json(line=b'{"i": 5, "l": [1, 2], "t": "a\\u00e9", "p": {"m": [[1], [
 
 def decode_csv():
     decoder = _native.CsvDecoder(marks, 2, [""], [(0, 1, None), (1, 2, b"1.5")], ["utf-8", "utf-8"])
-    return decoder.decode(_native.gather_csv([table], None, rows, marks))
+    return decoder.decode(_native.gather_csv([table], None, rows, marks), Strings)
 
 
 def decode_csv_together():
     decoder = _native.CsvDecoder(marks, 2, [""], [(0, 1, None), (1, 2, b"1.5")], ["utf-8", "utf-8"])
-    return decoder.decode_rows([(table, int(rows[0]), len(table))], len(rows))
+    return decoder.decode_rows([(table, int(rows[0]), len(table))], len(rows), Strings)
 
 
 def image_views():
@@ -399,6 +399,12 @@ CASES = {
             {"s": Strings.trust(*strings, True), "r": Ragged(np.arange(3), np.array([0, 2, 3]))}, Strings, Ragged, 1, 2
         )
     ],
+    "measure_batch": lambda: _native.measure_batch(
+        {"s": Strings.trust(*strings, True), "r": Ragged(np.arange(3), np.array([0, 2, 3])), "n": np.arange(2)},
+        Strings,
+        Ragged,
+        2,
+    ),
     "Columns": lambda: [
         column.tolist()
         for columns in [_native.Columns([np.arange(6), np.ones((6, 2))])]

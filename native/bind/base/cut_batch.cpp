@@ -1,7 +1,11 @@
 #include <array>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include <nanobind/stl/pair.h>
+
+#include "bind/base/columns.hpp"
 #include "bind/support.hpp"
 
 namespace headrace::bind {
@@ -14,15 +18,6 @@ nb::object owned(PyObject* made) {
 
 nb::object slice(const nb::object& sequence, Py_ssize_t begin, Py_ssize_t end) {
     return owned(PySequence_GetSlice(sequence.ptr(), begin, end));
-}
-
-/// An object of a class with slots, without its constructor.
-template <std::size_t N>
-nb::object make(nb::handle type, const std::array<nb::object, N>& slots, const std::array<nb::object, N>& values) {
-    nb::object made = owned(PyType_GenericAlloc(reinterpret_cast<PyTypeObject*>(type.ptr()), 0));
-    for (std::size_t i = 0; i < N; ++i)
-        if (PyObject_GenericSetAttr(made.ptr(), slots[i].ptr(), values[i].ptr()) != 0) throw nb::python_error();
-    return made;
 }
 
 /// The classes of columns that are cut here, because their own slices take longer than all else.
@@ -58,19 +53,15 @@ class CutColumn {
 
     void take_strings() {
         if (nb::len(nb::handle(nb::object(column_.attr("shape")))) != 1) return;
-        const auto slots = nb::cast<nb::tuple>(classes_.strings.attr("__slots__")); // data, offsets, is it text, shape
-        for (std::size_t i = 0; i < slots_.size(); ++i) {
-            slots_[i] = nb::borrow(slots[i]);
-            values_[i] = nb::getattr(column_, slots_[i]);
-        }
-        values_[3] = nb::make_tuple(size_);
+        strings_.emplace(classes_.strings);
+        values_ = {column_.attr("_data"), column_.attr("_offsets"), column_.attr("is_text"), nb::make_tuple(size_)};
         kind_ = Kind::strings;
     }
 
     [[nodiscard]] nb::object strings_part(Py_ssize_t k) const {
         auto values = values_;
         values[1] = slice(values_[1], k * size_, (k + 1) * size_ + 1);
-        return make(classes_.strings, slots_, values);
+        return strings_->make(std::move(values));
     }
 
     /// Offsets of all parts in one block, each from 0. Columns whose offsets are of another kind or fall slice
@@ -101,23 +92,23 @@ class CutColumn {
         }
         ragged_offsets_ = to_numpy(std::move(block), nb::dtype<std::int64_t>(), {parts, rows + 1});
         ragged_values_ = std::move(values);
-        ragged_slots_ = {nb::str("values"), nb::str("offsets")};
+        ragged_.emplace(classes_.ragged, std::array{"values", "offsets"});
         kind_ = Kind::ragged;
     }
 
     [[nodiscard]] nb::object ragged_part(Py_ssize_t k) const {
         const auto [begin, end] = bounds_[static_cast<std::size_t>(k)];
-        const nb::object offsets = owned(PySequence_GetItem(ragged_offsets_.ptr(), k));
-        return make<2>(classes_.ragged, ragged_slots_, {slice(ragged_values_, begin, end), offsets});
+        return ragged_->make({slice(ragged_values_, begin, end), owned(PySequence_GetItem(ragged_offsets_.ptr(), k))});
     }
 
     nb::object column_;
     Classes classes_;
     Py_ssize_t size_;
     Kind kind_ = Kind::other;
-    std::array<nb::object, 4> slots_, values_; // of strings
+    std::optional<StringsMaker> strings_;
+    std::array<nb::object, 4> values_; // of strings
+    std::optional<SlotsMaker<2>> ragged_;
     nb::object ragged_values_, ragged_offsets_;
-    std::array<nb::object, 2> ragged_slots_;
     std::vector<std::pair<Py_ssize_t, Py_ssize_t>> bounds_; // the values of each part of a ragged column
 };
 
@@ -135,6 +126,51 @@ nb::list cut(nb::dict batch, nb::handle strings, nb::handle ragged, Py_ssize_t s
     return parts;
 }
 
+struct Measured {
+    Py_ssize_t rows;
+    std::int64_t bytes;
+};
+
+/// The rows and bytes of an array, or of a column of text or of rows that vary in length; nothing for another object.
+std::optional<Measured> measure_column(const nb::object& column, const Classes& classes) {
+    if (column.type().is(array_class())) {
+        const Py_ssize_t rows = PyObject_Size(column.ptr());
+        if (rows >= 0) return Measured{rows, nb::cast<std::int64_t>(column.attr("nbytes"))};
+        PyErr_Clear(); // An array without an axis has no length.
+        return std::nullopt;
+    }
+    const bool is_strings = column.type().is(classes.strings);
+    if (!is_strings && !column.type().is(classes.ragged)) return std::nullopt;
+    const nb::object offsets = column.attr(is_strings ? "_offsets" : "offsets");
+    const std::optional<Measured> bounds = measure_column(offsets, classes);
+    if (!bounds || bounds->rows == 0) return std::nullopt;
+    if (!is_strings) {
+        const std::optional<Measured> values = measure_column(column.attr("values"), classes);
+        if (!values) return std::nullopt;
+        return Measured{bounds->rows - 1, values->bytes + bounds->bytes};
+    }
+    const Buffer buffer(offsets);
+    const std::span<const std::byte> numbers = buffer.bytes();
+    const auto text_bytes =
+        load_le<std::int64_t>(numbers.last(sizeof(std::int64_t)).data()) - load_le<std::int64_t>(numbers.data());
+    return Measured{nb::cast<Py_ssize_t>(nb::object(column.attr("shape"))[0]), text_bytes + bounds->bytes};
+}
+
+/// The bytes of some columns of `rows` rows, and whether all of them are arrays; nothing if one has other rows, or is
+/// of another class.
+std::optional<std::pair<std::int64_t, bool>> measure(nb::dict batch, nb::handle strings, nb::handle ragged,
+                                                     Py_ssize_t rows) {
+    std::int64_t bytes = 0;
+    bool are_arrays = true;
+    for (const auto& [name, column] : batch) {
+        const std::optional<Measured> found = measure_column(nb::borrow(column), Classes{strings, ragged});
+        if (!found || found->rows != rows) return std::nullopt;
+        bytes += found->bytes;
+        are_arrays = are_arrays && column.type().is(array_class());
+    }
+    return std::pair{bytes, are_arrays};
+}
+
 } // namespace
 
 void register_cut_batch(nb::module_& module) {
@@ -146,6 +182,12 @@ void register_cut_batch(nb::module_& module) {
         "`count` parts of `size` rows each: slices of the columns. `strings` and `ragged` are the classes of columns "
         "of "
         "text and of rows that vary in length, whose slices are made here.");
+    module.def("measure_batch", guarded(&measure), nb::arg("batch"), nb::arg("strings"), nb::arg("ragged"),
+               nb::arg("rows"),
+               nb::sig("def measure_batch(batch: dict[str, typing.Any], strings: type, ragged: type, rows: int) -> "
+                       "tuple[int, bool] | None"),
+               "The bytes of columns that have `rows` rows, and whether all are arrays. None if one has other rows, or "
+               "is neither an array nor of these classes.");
 }
 
 } // namespace headrace::bind

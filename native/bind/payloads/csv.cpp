@@ -4,6 +4,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 
+#include "bind/base/columns.hpp"
 #include "bind/support.hpp"
 #include "core/csv/decode.hpp"
 #include "core/csv/encode.hpp"
@@ -168,20 +169,12 @@ std::shared_ptr<const csv::Charset> charset_of(const std::string& encoding) {
     return std::make_shared<const csv::Charset>(std::move(characters));
 }
 
-/// Data and offsets; or the first row that has no text.
-nb::object texts_of(csv::Column& column) {
-    if (column.no_text) return nb::int_(*column.no_text);
-    const std::size_t size = column.texts.size, count = column.texts.count;
-    return nb::make_tuple(to_numpy(std::move(column.texts.data), nb::dtype<std::uint8_t>(), {size}),
-                          to_numpy(std::move(column.texts.offsets), nb::dtype<std::int64_t>(), {count + 1}));
-}
-
 nb::dlpack::dtype dtype_of(csv::Kind kind) {
     return kind == csv::Kind::int64     ? nb::dtype<std::int64_t>()
            : kind == csv::Kind::uint64  ? nb::dtype<std::uint64_t>()
            : kind == csv::Kind::float64 ? nb::dtype<double>()
            : kind == csv::Kind::float32 ? nb::dtype<float>()
-                                        : nb::dtype<std::uint8_t>();
+                                        : nb::dtype<bool>();
 }
 
 // With few rows, making an array costs more than its content, and a view a tenth of that. So columns of one kind share
@@ -223,29 +216,44 @@ class Shared {
     std::array<Py_ssize_t, kinds> given_{};
 };
 
-nb::list arrays_of(const csv::Decoder& decoder, csv::Decoded& decoded, std::size_t rows) {
+/// The texts of all columns that have text in every row, as objects of the class `strings`.
+std::vector<nb::object> texts_of(const csv::Decoder& decoder, csv::Decoded& decoded, std::size_t rows,
+                                 nb::handle strings) {
+    std::vector<TextColumn> columns;
+    for (std::size_t k = 0; k < decoded.columns.size(); ++k) {
+        const csv::Spec& spec = decoder.specs()[k];
+        csv::Column& column = decoded.columns[k];
+        if (spec.kind == csv::Kind::text && !column.no_text) columns.push_back({&column.texts, !spec.is_bytes});
+    }
+    return to_strings(columns, rows, strings);
+}
+
+nb::list columns_of(const csv::Decoder& decoder, csv::Decoded& decoded, std::size_t rows, nb::handle strings) {
     nb::list out;
     const bool shares = rows != 0 && rows <= few_rows;
     Shared shared(decoded, decoder.specs(), rows);
+    std::vector<nb::object> texts = texts_of(decoder, decoded, rows, strings);
+    auto text = texts.begin();
     for (std::size_t k = 0; k < decoded.columns.size(); ++k) {
         const csv::Kind kind = decoder.specs()[k].kind;
         csv::Column& column = decoded.columns[k];
-        if (kind == csv::Kind::text) out.append(texts_of(column));
+        if (column.no_text) out.append(nb::int_(*column.no_text));
+        else if (kind == csv::Kind::text) out.append(std::move(*text++));
         else out.append(shares ? shared.next(kind) : to_numpy(std::move(column.numbers), dtype_of(kind), {rows}));
     }
     return out;
 }
 
-nb::list decode(const csv::Decoder& decoder, const HeldSpans& held) {
+nb::list decode(const csv::Decoder& decoder, const HeldSpans& held, nb::handle strings) {
     csv::Decoded decoded;
     {
         const nb::gil_scoped_release release;
         decoded = decoder.decode(held.spans, batch_pool());
     }
-    return arrays_of(decoder, decoded, held.spans.payloads.size());
+    return columns_of(decoder, decoded, held.spans.payloads.size(), strings);
 }
 
-nb::object decode_rows(const csv::Decoder& decoder, nb::list stretches, std::size_t rows) {
+nb::object decode_rows(const csv::Decoder& decoder, nb::list stretches, std::size_t rows, nb::handle strings) {
     std::vector<Buffer> buffers;
     std::vector<csv::Stretch> wanted;
     for (nb::handle item : stretches) {
@@ -259,7 +267,9 @@ nb::object decode_rows(const csv::Decoder& decoder, nb::list stretches, std::siz
         decoded = decoder.decode(wanted, rows, batch_pool());
     }
     if (!decoded) return nb::none();
-    return arrays_of(decoder, *decoded, rows);
+    for (const csv::Column& column : decoded->columns)
+        if (column.no_text) return nb::none();
+    return columns_of(decoder, *decoded, rows, strings);
 }
 
 using Numbers = nb::ndarray<nb::ro, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
@@ -401,13 +411,13 @@ void register_csv(nb::module_& module) {
             nb::sig("def __init__(self, dialect: tuple[str, str, str], width: int, missing: list[str], specs: "
                     "list[tuple[int, int, bytes | None]], "
                     "encodings: list[str]) -> None"))
-        .def("decode", guarded(&decode), nb::arg("spans"),
-             nb::sig("def decode(self, spans: Spans) -> list[typing.Any]"),
-             "A column for each spec: an array; of texts data and offsets in UTF-8, or the number of the first one "
-             "that is not text in the encoding.")
-        .def("decode_rows", guarded(&decode_rows), nb::arg("stretches"), nb::arg("rows"),
-             nb::sig("def decode_rows(self, stretches: list[tuple[collections.abc.Buffer, int, int]], rows: int) -> "
-                     "list[typing.Any] | None"),
+        .def("decode", guarded(&decode), nb::arg("spans"), nb::arg("strings"),
+             nb::sig("def decode(self, spans: Spans, strings: type) -> list[typing.Any]"),
+             "A column for each spec: an array; of texts an object of the class `strings`, in UTF-8, or the number of "
+             "the first one that is not text in the encoding.")
+        .def("decode_rows", guarded(&decode_rows), nb::arg("stretches"), nb::arg("rows"), nb::arg("strings"),
+             nb::sig("def decode_rows(self, stretches: list[tuple[collections.abc.Buffer, int, int]], rows: int, "
+                     "strings: type) -> list[typing.Any] | None"),
              "The same for rows that follow each other. A stretch is (buffer, start of the first row, end of the last "
              "one or start of the one after it). None if there are not `rows` of them, or if any is not as it should "
              "be: decode reports why, or decodes them.");

@@ -31,7 +31,7 @@ __all__ = ["CsvCodec", "Facts", "examine_head", "examine_rows", "has_columns", "
 
 INT64, UINT64, FLOAT64, FLOAT32, BOOL, TEXT, EXACT_FLOAT64 = 1, 2, 3, 4, 5, 6, 7
 WIRES = {INT64: "int64", UINT64: "uint64", FLOAT64: "float64", FLOAT32: "float32", BOOL: "bool"}
-WIRES_AS_DECODED = frozenset(WIRES.values()) - {"bool"}  # types that native code returns in their final form
+AS_DECODED = frozenset(WIRES.values()) | {"str", "bytes"}  # types of columns that native code returns in their final form
 KINDS = {
     INT64: "an integer",
     UINT64: "an integer",
@@ -81,7 +81,7 @@ class CsvCodec:
             default = _default(feature, kind, value, dialect.encoding)
             specs.append((number, EXACT_FLOAT64 if kind == FLOAT64 and column in self.inferred else kind, default))
         encodings = ["" if feature.dtype == "bytes" else dialect.encoding for _, _, feature, _ in self._columns]
-        self._as_decoded = [feature.dtype in WIRES_AS_DECODED for _, _, feature, _ in self._columns]
+        self._as_decoded = [feature.dtype in AS_DECODED for _, _, feature, _ in self._columns]
         self._plain = list(schema) if all(self._as_decoded) and all(f.shape == () for f in schema.values()) else None
         self._decoder = _native.CsvDecoder(dialect.marks, dialect.width, list(dialect.missing), specs, encodings)
 
@@ -98,7 +98,7 @@ class CsvCodec:
         ``where.record`` of the error is the position in ``spans``; ``where.offset`` counts from the start of the row.
         """
         try:
-            parts = self._decoder.decode(spans)
+            parts = self._decoder.decode(spans, Strings)
         except _native.FormatError as error:
             if error.record > 0:
                 # Raises earlier if a check outside native code fails first.
@@ -116,7 +116,7 @@ class CsvCodec:
         Returns:
             The same batch; ``None`` if a row needs the slow path, for its values or its error.
         """
-        parts = self._decoder.decode_rows(stretches, rows)
+        parts = self._decoder.decode_rows(stretches, rows, Strings)
         if parts is None:
             return None
         try:
@@ -126,12 +126,12 @@ class CsvCodec:
 
     def _features(self, parts: list[Any], spans: _native.Spans | int) -> Batch:
         """What native code decoded as features. ``spans`` are the rows, or how many there are."""
-        if self._plain is not None:
+        if self._plain is not None and int not in map(type, parts):
             return dict(zip(self._plain, parts, strict=True))
         columns: list[Any] = []
         faults: list[DataError] = []
         for (number, name, feature, _), part, is_done in zip(self._columns, parts, self._as_decoded, strict=True):
-            if is_done:
+            if is_done and type(part) is not int:
                 columns.append(part)
                 continue
             try:
@@ -165,11 +165,6 @@ class CsvCodec:
     def _column(self, number: int, name: str, feature: Feature, part: Any, spans: _native.Spans | int) -> Any:
         if isinstance(part, int) and not isinstance(spans, int):
             self._raise_no_text(number, name, part, spans)
-        if isinstance(part, tuple):
-            data, offsets = part
-            return Strings.trust(data, offsets, feature.dtype == "str")
-        if feature.dtype == "bool":
-            return part.view(np.bool_)
         return fit_dtype(part, feature.dtype, name, per_record=1, offsets=None)
 
     def _raise_no_text(self, number: int, name: str, record: int, spans: _native.Spans) -> NoReturn:

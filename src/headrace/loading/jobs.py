@@ -31,7 +31,7 @@ from headrace.contracts.protocols import (
 )
 from headrace.contracts.random_keys import RandomKeys, read_batch
 from headrace.contracts.strings import Strings
-from headrace.contracts.values import Batch, Indices, bytes_of_column, cut_batch
+from headrace.contracts.values import Batch, Indices, Ragged, bytes_of, cut_batch
 from headrace.errors import SchemaMismatch, TransformError, Where
 from headrace.loading.rounds import BatchRun
 from headrace.sampling.samplers import InOrder
@@ -58,19 +58,13 @@ def check_rows(batch: Batch, rows: int) -> None:
             )
 
 
-def _check_and_measure(batch: Batch, rows: int) -> int:
-    """:func:`~headrace.contracts.values.bytes_of`, after :func:`check_rows`: in one loop, because for small batches two are noticeable."""
-    size = 0
-    for name, column in batch.items():
-        kind = type(column)
-        if (kind is np.ndarray and column.ndim and len(column) == rows) or (
-            kind is Strings and column.shape[0] == rows
-        ):
-            size += column.nbytes
-        else:
-            check_rows({name: column}, rows)
-            size += bytes_of_column(column)
-    return size
+def _check_and_measure(batch: Batch, rows: int) -> tuple[int, bool]:
+    """The bytes of a batch, after :func:`check_rows`, and whether all columns are arrays."""
+    found = _native.measure_batch(batch, Strings, Ragged, rows) if type(batch) is dict else None
+    if found is not None:
+        return found
+    check_rows(batch, rows)
+    return bytes_of(batch), all(type(column) is np.ndarray for column in batch.values())
 
 
 class Clocks(Protocol):
@@ -289,8 +283,8 @@ class OpenRun:
         return batch
 
     def _measure(self, batch: Batch) -> int:
-        size = _check_and_measure(batch, self.size)
-        if self._is_own and all(type(column) is np.ndarray for column in batch.values()):
+        size, are_arrays = _check_and_measure(batch, self.size)
+        if self._is_own and are_arrays:
             self._batch_bytes = size
         return size
 
@@ -323,7 +317,7 @@ def _cut_pieces(pieces: list[tuple[int, Batch]], run: BatchRun) -> Block:
     """The batches of a run that was read in pieces, each of several batches."""
     block = Block(run, [])
     for count, batch in pieces:
-        block.bytes += _check_and_measure(batch, count * run.size)
+        block.bytes += _check_and_measure(batch, count * run.size)[0]
         block.batches += cut_batch(batch, run.size, count)
     return block
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from headrace import _native
 from headrace.contracts.protocols import Codec, known_bytes
 from headrace.contracts.records import Records
 from headrace.contracts.schema import Schema
@@ -131,7 +132,7 @@ class CsvNode(RecordNode):
         count = len(indices)
         if count >= LEAST_TOGETHER:
             first = int(indices[0])
-            if int(indices[-1]) - first == count - 1 and bool((np.diff(indices) == 1).all()):
+            if int(indices[-1]) - first == count - 1 and _native.is_run(indices):
                 stretches = self.records.stretches(first, count)
                 batch = None if stretches is None else self.codec.decode_rows(stretches, count)
                 if batch is not None:
