@@ -719,9 +719,9 @@ class JsonDecoder:
 
     def __init__(self, specs: list[tuple[tuple[str, ...], int, int, int, int, bool, bytes | None]], only_known: bool = False) -> None: ...
 
-    def decode(self, buffers: Buffers | list[Any], which: numpy.typing.NDArray[numpy.int32] | None, begins: numpy.typing.NDArray[numpy.int64], ends: numpy.typing.NDArray[numpy.int64]) -> list[tuple[Any, list[Any]]] | None:
+    def decode(self, buffers: Buffers | list[Any], which: numpy.typing.NDArray[numpy.int32] | None, begins: numpy.typing.NDArray[numpy.int64], ends: numpy.typing.NDArray[numpy.int64], strings: type) -> list[tuple[Any, list[Any]]] | None:
         """
-        For each spec its values (of texts, data and offsets) and, for each level of lists, where each begins. The lines are the bytes [begins[i], ends[i]) of buffers[which[i]] (None: the first). None where a line is not plain: then another reader must look at it.
+        For each spec its values (of texts an object of the class `strings`) and, for each level of lists, where each begins. The lines are the bytes [begins[i], ends[i]) of buffers[which[i]] (None: the first). None where a line is not plain: then another reader must look at it.
         """
 
 def parse_npy_header(data: Buffer, max_header: int = 10000) -> tuple[tuple[int, int], Any, bool, tuple[int, ...], int]:
@@ -824,9 +824,9 @@ class ExampleDecoder:
         Specs: (name, kind 1 bytes | 2 float32 | 3 int64 | 4 either number as float64 | 5 text, count or -1, is a feature list, default or None). A feature that has the name of a feature list in `sole`, which is not there, is a fault, and so is a feature list with steps that has the name of one of `sole_features`.
         """
 
-    def decode(self, spans: Spans) -> list[tuple[Any, numpy.typing.NDArray[numpy.int64] | None, numpy.typing.NDArray[numpy.int64] | None]]:
+    def decode(self, spans: Spans, strings: type) -> list[tuple[Any, numpy.typing.NDArray[numpy.int64] | None, numpy.typing.NDArray[numpy.int64] | None]]:
         """
-        For each spec: concatenated values (an array; for text data, offsets and the first value that is not UTF-8 or -1), step offsets of feature lists, and value offsets if counts vary.
+        For each spec: concatenated values (an array; of texts an object of the class `strings`, or data, offsets and the first value that is not UTF-8), step offsets of feature lists, and value offsets if counts vary.
         """
 
 class ExampleScanner:

@@ -591,7 +591,7 @@ def test_a_few_rows_are_as_many(tmp_path, rows):
 @pytest.mark.parametrize("rows", [1, 2, 63, 510, 511, 512, 900])
 @pytest.mark.parametrize("width", [0, 3, 40])
 def test_a_few_texts_are_as_many(tmp_path, rows, width):
-    """Columns of a few texts share their arrays."""
+    """Also empty ones, and beside bytes; a part of a column outlives the batch."""
     texts = [[f"{column}{row % 11:0{width + 1}}" for row in range(1000)] for column in "ab"]
     lines = [f'{row},{texts[0][row]},"",{texts[1][row]}' for row in range(1000)]
     source = opened(tmp_path, "\n".join(["n,a,e,b", *lines]), types={"e": "str", "b": "bytes"})

@@ -159,7 +159,7 @@ def decode_json(line=b'{"i": 5, "l": [1, 2], "t": "a\\u00e9", "p": {"m": [[1], [
             (("p", "m"), 1, 2, 0, 9, True, b""),
         ]
     )
-    return decoder.decode([line], None, np.zeros(1, np.int64), np.array([len(line)], np.int64))
+    return decoder.decode([line], None, np.zeros(1, np.int64), np.array([len(line)], np.int64), Strings)
 
 
 def decode_csv():

@@ -55,9 +55,7 @@ struct TextColumn {
     bool is_text;
 };
 
-/// Columns of `rows` values each as objects of the class `strings`. Those of a few rows share their arrays: making one
-/// takes longer than copying its content.
-[[nodiscard]] std::vector<nb::object> to_strings(std::span<const TextColumn> columns, std::size_t rows,
-                                                 nb::handle strings);
+/// Columns as objects of the class `strings`.
+[[nodiscard]] std::vector<nb::object> to_strings(std::span<const TextColumn> columns, nb::handle strings);
 
 } // namespace headrace::bind

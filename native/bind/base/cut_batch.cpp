@@ -131,29 +131,38 @@ struct Measured {
     std::int64_t bytes;
 };
 
-/// The rows and bytes of an array, or of a column of text or of rows that vary in length; nothing for another object.
-std::optional<Measured> measure_column(const nb::object& column, const Classes& classes) {
-    if (column.type().is(array_class())) {
-        const Py_ssize_t rows = PyObject_Size(column.ptr());
-        if (rows >= 0) return Measured{rows, nb::cast<std::int64_t>(column.attr("nbytes"))};
-        PyErr_Clear(); // An array without an axis has no length.
-        return std::nullopt;
-    }
-    const bool is_strings = column.type().is(classes.strings);
-    if (!is_strings && !column.type().is(classes.ragged)) return std::nullopt;
-    const nb::object offsets = column.attr(is_strings ? "_offsets" : "offsets");
-    const std::optional<Measured> bounds = measure_column(offsets, classes);
-    if (!bounds || bounds->rows == 0) return std::nullopt;
-    if (!is_strings) {
-        const std::optional<Measured> values = measure_column(column.attr("values"), classes);
-        if (!values) return std::nullopt;
-        return Measured{bounds->rows - 1, values->bytes + bounds->bytes};
-    }
+std::optional<Measured> measure_array(nb::handle array) {
+    const Py_ssize_t rows = array.type().is(array_class()) ? PyObject_Size(array.ptr()) : -1;
+    if (rows >= 0) return Measured{rows, nb::cast<std::int64_t>(array.attr("nbytes"))};
+    PyErr_Clear(); // An array without an axis has no length.
+    return std::nullopt;
+}
+
+std::optional<Measured> measure_strings(nb::handle strings) {
+    const nb::object offsets = strings.attr("_offsets");
+    const std::optional<Measured> held = measure_array(offsets);
+    if (!held || held->rows == 0) return std::nullopt;
     const Buffer buffer(offsets);
-    const std::span<const std::byte> numbers = buffer.bytes();
-    const auto text_bytes =
-        load_le<std::int64_t>(numbers.last(sizeof(std::int64_t)).data()) - load_le<std::int64_t>(numbers.data());
-    return Measured{nb::cast<Py_ssize_t>(nb::object(column.attr("shape"))[0]), text_bytes + bounds->bytes};
+    const auto end = load_le<std::int64_t>(buffer.bytes().last(sizeof(std::int64_t)).data());
+    const std::int64_t text_bytes = end - load_le<std::int64_t>(buffer.bytes().data());
+    return Measured{nb::cast<Py_ssize_t>(nb::object(strings.attr("shape"))[0]), held->bytes + text_bytes};
+}
+
+/// The rows and bytes of an array, or of a column of text or of rows that vary in length; nothing for another object.
+std::optional<Measured> measure_column(nb::object column, const Classes& classes) {
+    std::optional<Py_ssize_t> rows;
+    std::int64_t bytes = 0;
+    while (column.type().is(classes.ragged)) { // its rows may vary in length, too
+        const std::optional<Measured> offsets = measure_array(nb::object(column.attr("offsets")));
+        if (!offsets || offsets->rows == 0) return std::nullopt;
+        if (!rows) rows = offsets->rows - 1;
+        bytes += offsets->bytes;
+        column = column.attr("values");
+    }
+    const std::optional<Measured> values =
+        column.type().is(classes.strings) ? measure_strings(column) : measure_array(column);
+    if (!values) return std::nullopt;
+    return Measured{rows.value_or(values->rows), bytes + values->bytes};
 }
 
 /// The bytes of some columns of `rows` rows, and whether all of them are arrays; nothing if one has other rows, or is

@@ -217,22 +217,21 @@ class Shared {
 };
 
 /// The texts of all columns that have text in every row, as objects of the class `strings`.
-std::vector<nb::object> texts_of(const csv::Decoder& decoder, csv::Decoded& decoded, std::size_t rows,
-                                 nb::handle strings) {
+std::vector<nb::object> texts_of(const csv::Decoder& decoder, csv::Decoded& decoded, nb::handle strings) {
     std::vector<TextColumn> columns;
     for (std::size_t k = 0; k < decoded.columns.size(); ++k) {
         const csv::Spec& spec = decoder.specs()[k];
         csv::Column& column = decoded.columns[k];
         if (spec.kind == csv::Kind::text && !column.no_text) columns.push_back({&column.texts, !spec.is_bytes});
     }
-    return to_strings(columns, rows, strings);
+    return to_strings(columns, strings);
 }
 
 nb::list columns_of(const csv::Decoder& decoder, csv::Decoded& decoded, std::size_t rows, nb::handle strings) {
     nb::list out;
     const bool shares = rows != 0 && rows <= few_rows;
     Shared shared(decoded, decoder.specs(), rows);
-    std::vector<nb::object> texts = texts_of(decoder, decoded, rows, strings);
+    std::vector<nb::object> texts = texts_of(decoder, decoded, strings);
     auto text = texts.begin();
     for (std::size_t k = 0; k < decoded.columns.size(); ++k) {
         const csv::Kind kind = decoder.specs()[k].kind;

@@ -1,5 +1,6 @@
 #include <nanobind/stl/string.h>
 
+#include "bind/base/columns.hpp"
 #include "bind/support.hpp"
 #include "core/framing/json_depth.hpp"
 #include "core/framing/lines.hpp"
@@ -35,12 +36,7 @@ json::Spec spec_of(nb::handle item) {
     return spec;
 }
 
-nb::object values_of(json::Column& column, json::Kind kind) {
-    if (kind == json::Kind::text) {
-        const std::size_t size = column.texts.size, count = column.texts.count;
-        return nb::make_tuple(to_numpy(std::move(column.texts.data), nb::dtype<std::uint8_t>(), {size}),
-                              to_numpy(std::move(column.texts.offsets), nb::dtype<std::int64_t>(), {count + 1}));
-    }
+nb::object numbers_of(json::Column& column, json::Kind kind) {
     const nb::dlpack::dtype dtype = kind == json::Kind::int64     ? nb::dtype<std::int64_t>()
                                     : kind == json::Kind::uint64  ? nb::dtype<std::uint64_t>()
                                     : kind == json::Kind::float64 ? nb::dtype<double>()
@@ -49,7 +45,7 @@ nb::object values_of(json::Column& column, json::Kind kind) {
 }
 
 nb::object decode(const json::Decoder& decoder, nb::object buffers, std::optional<Which> which, Indices begins,
-                  Indices ends) {
+                  Indices ends, nb::handle strings) {
     const nb::object held = hold_buffers(std::move(buffers));
     const auto& all = nb::cast<const HeldBuffers&>(held);
     const std::size_t count = begins.shape(0);
@@ -71,14 +67,20 @@ nb::object decode(const json::Decoder& decoder, nb::object buffers, std::optiona
         columns = decoder.decode(lines, batch_pool());
     }
     if (!columns) return nb::none();
+    std::vector<TextColumn> of_text;
+    for (std::size_t k = 0; k < columns->size(); ++k)
+        if (decoder.specs()[k].kind == json::Kind::text) of_text.push_back({&(*columns)[k].texts, true});
+    std::vector<nb::object> texts = to_strings(of_text, strings);
+    auto text = texts.begin();
     nb::list out;
     for (std::size_t k = 0; k < columns->size(); ++k) {
-        const json::Spec& spec = decoder.specs()[k];
+        const json::Kind kind = decoder.specs()[k].kind;
         json::Column& column = (*columns)[k];
         nb::list offsets;
         for (json::Column::Offsets& level : column.offsets)
             offsets.append(to_numpy(std::move(level.places), nb::dtype<std::int64_t>(), {level.count}));
-        out.append(nb::make_tuple(values_of(column, spec.kind), offsets));
+        const nb::object values = kind == json::Kind::text ? std::move(*text++) : numbers_of(column, kind);
+        out.append(nb::make_tuple(values, offsets));
     }
     return out;
 }
@@ -203,13 +205,14 @@ void register_json(nb::module_& module) {
             nb::sig("def __init__(self, specs: list[tuple[tuple[str, ...], int, int, int, int, bool, bytes | None]], "
                     "only_known: bool = False) -> None"))
         .def("decode", guarded(&decode), nb::arg("buffers"), nb::arg("which").none(), nb::arg("begins"),
-             nb::arg("ends"),
+             nb::arg("ends"), nb::arg("strings"),
              nb::sig("def decode(self, buffers: Buffers | list[typing.Any], which: "
                      "numpy.typing.NDArray[numpy.int32] | None, begins: numpy.typing.NDArray[numpy.int64], ends: "
-                     "numpy.typing.NDArray[numpy.int64]) -> list[tuple[typing.Any, list[typing.Any]]] | None"),
-             "For each spec its values (of texts, data and offsets) and, for each level of lists, where each begins. "
-             "The lines are the "
-             "bytes [begins[i], ends[i]) of buffers[which[i]] (None: the first). None where a line is not plain: then "
+                     "numpy.typing.NDArray[numpy.int64], strings: type) -> list[tuple[typing.Any, list[typing.Any]]] | "
+                     "None"),
+             "For each spec its values (of texts an object of the class `strings`) and, for each level of lists, where "
+             "each begins. The lines are the bytes [begins[i], ends[i]) of buffers[which[i]] (None: the first). None "
+             "where a line is not plain: then "
              "another reader must look at it.");
 }
 

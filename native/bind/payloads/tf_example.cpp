@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "bind/base/columns.hpp"
 #include "bind/support.hpp"
 #include "core/protobuf/example/decode.hpp"
 #include "core/protobuf/example/encode.hpp"
@@ -69,12 +70,11 @@ nb::object numbers_of(example::Kind kind, example::Column& column) {
     return to_numpy(std::move(column.numbers), dtype, {column.number_count});
 }
 
-/// Data, offsets, and the first value that is not UTF-8 where text is wanted, or -1.
-nb::object texts_of(StringBlocks texts, std::optional<std::size_t> not_utf8) {
+/// Data, offsets, and the first value that is not UTF-8.
+nb::object faulty_texts(StringBlocks texts, std::size_t not_utf8) {
     const std::size_t size = texts.size, count = texts.count;
     return nb::make_tuple(to_numpy(std::move(texts.data), nb::dtype<std::uint8_t>(), {size}),
-                          to_numpy(std::move(texts.offsets), nb::dtype<std::int64_t>(), {count + 1}),
-                          not_utf8 ? static_cast<std::int64_t>(*not_utf8) : -1);
+                          to_numpy(std::move(texts.offsets), nb::dtype<std::int64_t>(), {count + 1}), not_utf8);
 }
 
 /// A decoder, and the template of the records that it read last. The GIL protects the template, not a lock, so a fork
@@ -84,7 +84,7 @@ struct HeldDecoder {
     std::shared_ptr<const example::RecordTemplate> usual;
 };
 
-nb::list decode(HeldDecoder& held_decoder, const HeldSpans& held) {
+nb::list decode(HeldDecoder& held_decoder, const HeldSpans& held, nb::handle strings) {
     const example::Decoder& decoder = held_decoder.decoder;
     std::shared_ptr<const example::RecordTemplate> usual = held_decoder.usual;
     std::vector<example::Column> columns;
@@ -96,11 +96,20 @@ nb::list decode(HeldDecoder& held_decoder, const HeldSpans& held) {
             if (decoder.specs()[k].text) not_utf8[k] = first_not_utf8(columns[k].texts.view());
     }
     held_decoder.usual = std::move(usual);
+    const auto is_sound_text = [&](std::size_t k) {
+        return decoder.specs()[k].kind == example::Kind::bytes && !not_utf8[k];
+    };
+    std::vector<TextColumn> sound;
+    for (std::size_t k = 0; k < columns.size(); ++k)
+        if (is_sound_text(k)) sound.push_back({&columns[k].texts, decoder.specs()[k].text});
+    std::vector<nb::object> texts = to_strings(sound, strings);
+    auto text = texts.begin();
     nb::list out;
     for (std::size_t k = 0; k < columns.size(); ++k) {
         const example::Kind kind = decoder.specs()[k].kind;
-        const nb::object values = kind == example::Kind::bytes ? texts_of(std::move(columns[k].texts), not_utf8[k])
-                                                               : numbers_of(kind, columns[k]);
+        const nb::object values = is_sound_text(k) ? std::move(*text++)
+                                  : not_utf8[k]    ? faulty_texts(std::move(columns[k].texts), *not_utf8[k])
+                                                   : numbers_of(kind, columns[k]);
         out.append(nb::make_tuple(values, offsets_array(columns[k].steps), offsets_array(columns[k].offsets)));
     }
     return out;
@@ -210,13 +219,12 @@ void register_tf_example(nb::module_& module) {
             "Specs: (name, kind 1 bytes | 2 float32 | 3 int64 | 4 either number as float64 | 5 text, count or -1, is a "
             "feature list, default or None). A feature that has the name of a feature list in `sole`, which is not "
             "there, is a fault, and so is a feature list with steps that has the name of one of `sole_features`.")
-        .def("decode", guarded(&decode), nb::arg("spans"),
-             nb::sig(
-                 "def decode(self, spans: Spans) -> list[tuple[typing.Any, numpy.typing.NDArray[numpy.int64] | None, "
-                 "numpy.typing.NDArray[numpy.int64] | None]]"),
-             "For each spec: concatenated values (an array; for text data, offsets and the first value that is not "
-             "UTF-8 or -1), step offsets of feature lists, and "
-             "value offsets if counts vary.");
+        .def("decode", guarded(&decode), nb::arg("spans"), nb::arg("strings"),
+             nb::sig("def decode(self, spans: Spans, strings: type) -> list[tuple[typing.Any, "
+                     "numpy.typing.NDArray[numpy.int64] | None, numpy.typing.NDArray[numpy.int64] | None]]"),
+             "For each spec: concatenated values (an array; of texts an object of the class `strings`, or data, "
+             "offsets and the first value that is not UTF-8), step offsets of feature lists, and value offsets if "
+             "counts vary.");
     nb::class_<example::Scanner>(module, "ExampleScanner", "Collects the features in records, to infer a schema.")
         .def(nb::init<>())
         .def("add", guarded([](example::Scanner& self, const HeldSpans& held) {

@@ -36,8 +36,8 @@ RecordOf = Callable[[int], int | None]
 """The record of the value at a position; ``None`` if unknown."""
 
 
-Texts = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64], int]
-"""Data, offsets, and the first value that is not UTF-8, or -1: from native code."""
+Texts = Strings | tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64], int]
+"""A column; or data, offsets, and the first value that is not UTF-8, or -1: from native code."""
 
 
 def texts_of(found: Texts, feature: Feature, name: str, record_of: RecordOf) -> Strings:
@@ -46,6 +46,8 @@ def texts_of(found: Texts, feature: Feature, name: str, record_of: RecordOf) -> 
     Raises:
         SchemaMismatch: Text that is not UTF-8.
     """
+    if isinstance(found, Strings):
+        return found
     data, offsets, bad = found
     is_text = feature.dtype == "str"
     if is_text and bad >= 0:

@@ -92,7 +92,7 @@ class ExampleCodec:
         ``where.record`` of the error is the position in ``spans`` of the first bad payload.
         """
         try:
-            parts = self._decoder.decode(spans)
+            parts = self._decoder.decode(spans, Strings)
         except _native.FormatError as error:
             if self._is_integer_in_float64(error):
                 return self._of_integers.decode_batch(spans)
@@ -106,11 +106,8 @@ class ExampleCodec:
         n = len(spans)
         for number, (column, direct) in enumerate(self._directness):
             flat = parts[number][0] if direct else None
-            if type(flat) is np.ndarray:
+            if type(flat) is np.ndarray or type(flat) is Strings:
                 batch[column.name] = flat
-                continue
-            if flat is not None and flat[2] < 0:
-                batch[column.name] = Strings.trust(flat[0], flat[1], column.feature.dtype == "str")
                 continue
             its_parts = (parts[number],) if self._is_plain else [parts[place] for place in self._places[number]]
             try:

@@ -62,7 +62,7 @@ class PlainDecoder:
         """
         if int(np.sum(ends - begins)) > MOST_BYTES:
             return None
-        found = self._decoder.decode(buffers, which, begins, ends)
+        found = self._decoder.decode(buffers, which, begins, ends, Strings)
         if found is None:
             return None
         batch: Batch = {}
@@ -140,18 +140,13 @@ def _missing(feature: Feature) -> bytes | None:
 
 
 def _is_ready(feature: Feature) -> bool:
-    """Whether the decoded values are the column: one number for each line, of the type that native code decodes."""
-    return not feature.shape and not feature.is_text and feature.numpy_dtype in (np.int64, np.uint64, np.float64)
+    """Whether the decoded values are the column: one text for each line, or one number of the type that native code decodes."""
+    return not feature.shape and (feature.is_text or feature.numpy_dtype in (np.int64, np.uint64, np.float64))
 
 
 def _column(feature: Feature, values: Any, offsets: list[Any]) -> Any:
     """The batch column of decoded values; ``None`` if the feature cannot hold them."""
-    column: Any
-    if feature.is_text:
-        data, text_offsets = values
-        column = Strings.trust(data, text_offsets, is_text=True)
-    else:
-        column = _narrow(feature, values)
+    column: Any = values if feature.is_text else _narrow(feature, values)
     for length, places in zip(reversed(feature.shape), reversed(offsets), strict=True):
         if column is None or (length is not None and not (np.diff(places) == length).all()):
             return None
