@@ -6,6 +6,7 @@
 #if defined(HEADRACE_X86)
 #include <immintrin.h>
 #define HEADRACE_FOR_IFMA __attribute__((target("avx512f,avx512dq,avx512ifma")))
+#define HEADRACE_FOR_AVX2 __attribute__((target("avx2")))
 #endif
 
 namespace headrace {
@@ -37,7 +38,8 @@ constexpr std::uint64_t scramble(std::uint64_t half, std::uint64_t key) noexcept
 
 Permutation::Permutation(std::uint64_t n, std::uint64_t seed, std::uint64_t epoch, const Cpu& cpu) noexcept
     : n_(n),
-      has_wide_(cpu.ifma) {
+      has_wide_(cpu.ifma),
+      has_avx2_(cpu.avx2) {
     // The halves of an odd number of bits differ by one. n is always more than half of the network's range, so a walk
     // takes two steps on average at worst.
     const unsigned bits = std::max(least_bits, static_cast<unsigned>(std::bit_width(n - 1)));
@@ -135,6 +137,64 @@ HEADRACE_FOR_IFMA std::size_t Permutation::find_outside_wide(const std::uint64_t
 #if !defined(__clang__)
 #pragma GCC diagnostic pop
 #endif
+
+namespace {
+
+HEADRACE_FOR_AVX2 __m256i four_of(std::uint64_t value) noexcept {
+    return _mm256_set1_epi64x(static_cast<std::int64_t>(value));
+}
+
+} // namespace
+
+// As `encrypt_vectors`, of vectors of four. If both halves are `narrow`, at most 12 bits, bits 20 to 31 of the second
+// product count, which the lower halves of its factors determine.
+template <std::size_t vectors, bool narrow>
+HEADRACE_FOR_AVX2 void Permutation::encrypt_avx2(std::uint64_t* values) const noexcept {
+    constexpr std::size_t lanes = 4;
+    const __m256i first_low = four_of(first_factor), first_high = four_of(first_factor >> 32);
+    const __m256i second_low = four_of(second_factor), second_high = four_of(second_factor >> 32);
+    const __m256i left_mask = four_of(left_mask_), right_mask = four_of(right_mask_);
+    const __m128i shift = _mm_cvtsi32_si128(static_cast<int>(right_bits_));
+    __m256i left[vectors], right[vectors];
+    for (std::size_t v = 0; v < vectors; ++v) {
+        const __m256i value = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(values + v * lanes));
+        left[v] = _mm256_srl_epi64(value, shift);
+        right[v] = _mm256_and_si256(value, right_mask);
+    }
+    const auto change = [&](__m256i* changed, const __m256i* halves, std::uint64_t key, std::uint64_t half_mask,
+                            __m256i mask) HEADRACE_FOR_AVX2 {
+        const __m256i low_key = four_of(key & half_mask), added = four_of((key & ~half_mask) * first_factor);
+        for (std::size_t v = 0; v < vectors; ++v) {
+            const __m256i keyed = _mm256_xor_si256(halves[v], low_key);
+            const __m256i low = _mm256_mul_epu32(keyed, first_low), high = _mm256_mul_epu32(keyed, first_high);
+            __m256i mixed = _mm256_add_epi64(_mm256_add_epi64(low, added), _mm256_slli_epi64(high, 32));
+            const __m256i upper = _mm256_srli_epi64(mixed, 32);
+            mixed = _mm256_xor_si256(mixed, upper);
+            __m256i product = _mm256_mul_epu32(mixed, second_low);
+            if constexpr (!narrow) {
+                const __m256i crossed =
+                    _mm256_add_epi64(_mm256_mul_epu32(mixed, second_high), _mm256_mul_epu32(upper, second_low));
+                product = _mm256_add_epi64(product, _mm256_slli_epi64(crossed, 32));
+            }
+            changed[v] = _mm256_xor_si256(changed[v], _mm256_and_si256(_mm256_srli_epi64(product, 20), mask));
+        }
+    };
+    for (std::size_t round = 0; round < rounds; round += 2) {
+        change(left, right, keys_[round], right_mask_, left_mask);
+        change(right, left, keys_[round + 1], left_mask_, right_mask);
+    }
+    for (std::size_t v = 0; v < vectors; ++v)
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(values + v * lanes),
+                            _mm256_or_si256(_mm256_sll_epi64(left[v], shift), right[v]));
+}
+
+template <bool narrow>
+HEADRACE_FOR_AVX2 void Permutation::step_avx2(std::uint64_t* values, std::size_t count) const noexcept {
+    constexpr std::size_t lanes = 4, wide = 16;
+    std::size_t done = 0;
+    for (; done + 2 * lanes < count; done += wide) encrypt_avx2<wide / lanes, narrow>(values + done);
+    for (; done < count; done += lanes) encrypt_avx2<1, narrow>(values + done);
+}
 #endif
 
 std::uint64_t Permutation::operator()(std::uint64_t position) const noexcept {
@@ -155,6 +215,11 @@ void Permutation::step(std::uint64_t* values, std::size_t count) const noexcept 
     if (has_wide_) {
         for (; done + 2 * lanes < count; done += wide) encrypt_vectors<wide / lanes>(values + done);
         for (; done < count; done += lanes) encrypt_vectors<1>(values + done);
+    } else if (has_avx2_) {
+        constexpr unsigned narrow_bits = 12;
+        if (right_bits_ <= narrow_bits) step_avx2<true>(values, count);
+        else step_avx2<false>(values, count);
+        return;
     }
 #endif
     for (; done < count; done += lanes) encrypt<lanes>(values + done);

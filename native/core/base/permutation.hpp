@@ -39,6 +39,8 @@ class Permutation {
 
     template <std::size_t lanes> void encrypt(std::uint64_t* values) const noexcept;
     template <std::size_t vectors> void encrypt_vectors(std::uint64_t* values) const noexcept;
+    template <std::size_t vectors, bool narrow> void encrypt_avx2(std::uint64_t* values) const noexcept;
+    template <bool narrow> void step_avx2(std::uint64_t* values, std::size_t count) const noexcept;
     std::size_t find_outside_wide(const std::uint64_t* values, std::size_t count, Walkers& found) const noexcept;
     void step(std::uint64_t* values, std::size_t count) const noexcept;
     void walk(std::uint64_t* values, std::size_t count) const noexcept;
@@ -48,7 +50,8 @@ class Permutation {
     std::uint64_t left_mask_ = 0;
     std::uint64_t right_mask_ = 0;
     unsigned right_bits_ = 0;
-    [[maybe_unused]] bool has_wide_ = false; // Whether the processor multiplies eight numbers of 52 bits at once.
+    [[maybe_unused]] bool has_wide_ = false; // Whether the processor multiplies eight numbers of 52 bits at once,
+    [[maybe_unused]] bool has_avx2_ = false; // or four of 32 bits.
 };
 
 } // namespace headrace
