@@ -187,7 +187,6 @@ FOR_LOADERS = MappingProxyType(
         "next": "next(iter(loader)) is a batch",
         "sample": _FIRST.format(call="sample(n)"),
         "drop_last": "hr.Loader(source, batch_size, drop_last=True) leaves out what makes no whole batch",
-        "batch_sampler": "hr.Loader(source, batch_size, sampler=order) takes an order of examples",
         "pin_memory": "hr.Loader(source, batch_size, to='torch', device='cuda') copies from pinned memory",
         "prefetch_factor": "hr.Loader(source, batch_size, prefetch=2) reads ahead, and does so by default",
         "persistent_workers": "hr.Loader(source, batch_size, workers=4) starts workers with each loop",
