@@ -728,7 +728,10 @@ def test_lightning_asks_whether_a_loader_shuffles(shuffle):
     assert hasattr(loader, "sampler")
     batch_sampler = loader.batch_sampler
     assert batch_sampler is None
-    assert type(loader.sampler).__name__ not in ("SequentialSampler", "RandomSampler")  # of torch: nothing to warn about
+    assert type(loader.sampler).__name__ not in (
+        "SequentialSampler",
+        "RandomSampler",
+    )  # of torch: nothing to warn about
 
 
 def test_a_new_loader_and_a_saved_state_start_anew():

@@ -1,7 +1,10 @@
 import copy
+import datetime
 import os
 from array import array
 from collections import UserList, deque
+from decimal import Decimal
+from pathlib import PurePosixPath
 from typing import NamedTuple
 
 import numpy as np
@@ -592,3 +595,34 @@ def test_examples_without_features_are_kept(tmp_path, name):
     assert hr.convert(tmp_path / name, tmp_path / "y.avro").examples == 2
     assert len(hr.open(tmp_path / "y.avro")) == 2
     assert hr.verify(tmp_path / name).records == 2
+
+
+def test_buffers_are_written_as_bytes(tmp_path):
+    path, buffer = tmp_path / "x.tfrecord", bytearray(b"a\xff")
+    with hr.Writer(path, schema={"a": hr.Feature("bytes")}) as writer:
+        writer.write({"a": buffer})
+        buffer[0] = ord("b")
+        writer.write({"a": buffer})
+    assert [example["a"] for example in hr.open(path)] == [b"a\xff", b"b\xff"]
+    hr.write(tmp_path / "y.tfrecord", ({"a": record} for record in hr.records(path)))
+    assert [example["a"] for example in hr.open(tmp_path / "y.tfrecord")] == [bytes(each) for each in hr.records(path)]
+
+
+@pytest.mark.parametrize("name", ["x.parquet", "x.tfrecord", "x.jsonl"])
+@pytest.mark.parametrize(
+    ("value", "advice"),
+    [
+        (datetime.datetime(2024, 1, 1), r"found datetime .* Convert it: numpy\.datetime64\(value\) is a time"),  # noqa: DTZ001
+        (datetime.date(2024, 1, 1), r"found date .* Convert it: numpy\.datetime64\(value\) is a day"),
+        (datetime.timedelta(3), r"Convert it: numpy\.timedelta64\(value\)"),
+        (Decimal("1.5"), r"Convert it: float\(value\) is a number"),
+        ({1, 2}, r"Convert it: sorted\(value\) is a list"),
+        (PurePosixPath("p"), r"found PurePosixPath .* Convert it: str\(value\)"),
+        ([PurePosixPath("p"), PurePosixPath("q")], r"found PurePosixPath .* Convert it: str\(value\)"),
+    ],
+)
+def test_objects_are_refused_with_advice(tmp_path, name, value, advice):
+    with pytest.raises(SchemaMismatch, match=rf"{advice}") as error:
+        hr.write(tmp_path / name, [{"a": value}])
+    assert "at record 0, feature 'a'" in str(error.value)
+    assert not list(tmp_path.iterdir())
