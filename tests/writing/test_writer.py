@@ -1,5 +1,5 @@
 import copy
-import datetime
+import datetime as dt
 import os
 from array import array
 from collections import UserList, deque
@@ -612,9 +612,9 @@ def test_buffers_are_written_as_bytes(tmp_path):
 @pytest.mark.parametrize(
     ("value", "advice"),
     [
-        (datetime.datetime(2024, 1, 1), r"found datetime .* Convert it: numpy\.datetime64\(value\) is a time"),  # noqa: DTZ001
-        (datetime.date(2024, 1, 1), r"found date .* Convert it: numpy\.datetime64\(value\) is a day"),
-        (datetime.timedelta(3), r"Convert it: numpy\.timedelta64\(value\)"),
+        (dt.datetime(2024, 1, 1), r"found datetime .* Convert it: numpy\.datetime64\(value\) is a time"),  # noqa: DTZ001
+        (dt.date(2024, 1, 1), r"found date .* Convert it: numpy\.datetime64\(value\) is a day"),
+        (dt.timedelta(3), r"Convert it: numpy\.timedelta64\(value\)"),
         (Decimal("1.5"), r"Convert it: float\(value\) is a number"),
         ({1, 2}, r"Convert it: sorted\(value\) is a list"),
         (PurePosixPath("p"), r"found PurePosixPath .* Convert it: str\(value\)"),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import numbers
 import os
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 import numpy as np
@@ -27,11 +28,11 @@ UNNAMED = "values"
 """The name of the one feature of a plain array, as where a ``.npy`` is read."""
 BLOCK = 1024
 ADVICE: tuple[tuple[type, str], ...] = (
-    (datetime.datetime, "numpy.datetime64(value) is a time without a zone"),
-    (datetime.date, "numpy.datetime64(value) is a day"),
-    (datetime.timedelta, "numpy.timedelta64(value) is a duration"),
+    (dt.datetime, "numpy.datetime64(value) is a time without a zone"),
+    (dt.date, "numpy.datetime64(value) is a day"),
+    (dt.timedelta, "numpy.timedelta64(value) is a duration"),
     (numbers.Number, "float(value) is a number, str(value) its exact text"),
-    (Set, "sorted(value) is a list"),
+    (AbstractSet, "sorted(value) is a list"),
 )
 """What to make of an object, by its type."""
 STORED = (str, bytes, bytearray, int, float, complex, list, tuple)
