@@ -68,7 +68,7 @@ def index(
     """
     records = open_records(as_path(paths), format=format, on_corrupt=on_corrupt(skip_corrupt))
     if not isinstance(records, FramedRecords):
-        raise typer.BadParameter(f"{records.format} files need no index", param_hint="PATH")
+        raise typer.BadParameter(f"{records.format} files have no index that this command makes", param_hint="PATH")
     if (text or from_text) and not isinstance(records, TFRecordRecords):
         raise typer.BadParameter("only TFRecord has a text index", param_hint="--text")
     kept = index_path(records.paths, format=records.framing.index_name, on_corrupt=on_corrupt(skip_corrupt))

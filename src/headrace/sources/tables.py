@@ -176,6 +176,9 @@ def as_columns(columns: Mapping[str, Any]) -> dict[str, Any]:
         UnsupportedData: A series or an Arrow array has no array type, or two columns get one name.
     """
     found: dict[str, Any] = {}
+    if not isinstance(columns, Mapping):
+        hint = "headrace.open takes files, frames, tables and lists of examples"
+        raise TypeError(f"columns must be a dict, as {{'name': array}}, got {type(columns).__name__}: {hint}")
     for name, column in columns.items():
         if not isinstance(name, str):
             raise TypeError(f"names of columns are str, got {name!r}")
