@@ -1,6 +1,7 @@
 import copy
 import datetime as dt
 import os
+import re
 from array import array
 from collections import UserList, deque
 from decimal import Decimal
@@ -626,3 +627,25 @@ def test_objects_are_refused_with_advice(tmp_path, name, value, advice):
         hr.write(tmp_path / name, [{"a": value}])
     assert "at record 0, feature 'a'" in str(error.value)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["x.tfrecord", "x.parquet", "x.npy", "x.tfrecord@2"])
+@pytest.mark.parametrize(
+    ("feature", "good", "bad"),
+    [
+        (hr.Feature("int64"), 1, 1.5),
+        (hr.Feature("int8"), 1, 300),
+        (hr.Feature("int64", (2,)), [1, 2], [1, 2.5]),
+        (hr.Feature("uint8", (2,)), [1, 2], np.array([1, -1])),
+    ],
+)
+def test_the_example_that_does_not_fit_is_named(tmp_path, name, feature, good, bad):
+    """One float makes floats of a whole column of integers."""
+    with (
+        pytest.raises(SchemaMismatch, match=rf"expected {feature.dtype} values, found {re.escape(repr(bad))}") as error,
+        hr.Writer(tmp_path / name, schema={"a": feature}) as writer,
+    ):
+        for row in range(1100):
+            writer.write({"a": bad if row == 1037 else good})
+    assert (error.value.where.record, error.value.where.feature) == (1037, "a")
+    assert error.value.hint

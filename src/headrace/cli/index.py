@@ -58,7 +58,8 @@ def index(
 ) -> None:
     """Build the index that random access to TFRecord, RecordIO and CSV needs.
 
-    The index is built on first use and stored in the cache folder (HEADRACE_CACHE_DIR). This command builds it beforehand. The text form,
+    The index is built on first use and stored in the cache folder (HEADRACE_CACHE_DIR). This command builds it beforehand (JSON Lines and
+    Avro are indexed at first use only). The text form,
     one line "offset size" per record, is that of DALI's tfrecord2idx.
 
     Examples:
