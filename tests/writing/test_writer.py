@@ -649,3 +649,19 @@ def test_the_example_that_does_not_fit_is_named(tmp_path, name, feature, good, b
             writer.write({"a": bad if row == 1037 else good})
     assert (error.value.where.record, error.value.where.feature) == (1037, "a")
     assert error.value.hint
+
+
+def test_a_folder_in_the_place_of_a_file(tmp_path):
+    (tmp_path / "x.tfrecord").mkdir()
+    with pytest.raises(UnsupportedData, match="expected a file to write tfrecord to, found a folder of that name"):
+        hr.write(tmp_path / "x.tfrecord", [{"a": 1}])
+    assert [each.name for each in tmp_path.iterdir()] == ["x.tfrecord"]
+
+
+@pytest.mark.parametrize("name", ["x.jsonl", "x.json"])
+def test_a_json_array(tmp_path, name):
+    (tmp_path / name).write_text('[{"a": 1}, {"a": 2}]')
+    with pytest.raises(
+        hr.DataError, match=r"one JSON array, hr\.write\('x\.jsonl', json\.load\(file\)\) makes lines of it"
+    ):
+        hr.open(tmp_path / name)
