@@ -269,9 +269,9 @@ def _name_example(
 ) -> SchemaMismatch:
     """An error about a column of integers, with the number and the value of the first example that does not fit: one float makes all floats."""
     name = error.where.feature
-    dtype = schema[name].numpy_dtype if name in schema else np.dtype(object)
-    if name is None or dtype.kind not in "iu":
+    if name is None or name not in schema or schema[name].numpy_dtype.kind not in "iu":
         return error
+    dtype = schema[name].numpy_dtype
     for at, example in enumerate(examples):
         try:
             values = np.asarray(example[name])
