@@ -98,3 +98,28 @@ def test_whole_numbers_within_limits():
 def test_the_lengths_of_a_tensor_are_whole():
     with pytest.raises(TypeError, match="integer"):
         hr.datasets.features.Tensor(shape=(1.5,), dtype="int64")
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: hr.ColumnSource([{"x": 1}]), "columns must be a dict, as {'name': array}, got list"),
+        (lambda: hr.write_records("x.tfrecord", None), "records must be an iterable of payloads, got NoneType"),
+        (lambda: hr.Pad(3), "features must be the name of a feature, or several names, got 3"),
+        (lambda: hr.Pack(["x", 3], length=4), "features must be the name of a feature, or several names, got ['x', 3]"),
+        (lambda: hr.Packed([{"x": [1]}], 4, feature=None), "feature must be the name of a feature, or several names"),
+        (lambda: hr.Ragged.from_list(3), "expected rows, such as [[1, 2], [3]], found int 3"),
+        (lambda: hr.Feature("int64", names=3), "names must be several names, such as ['cat', 'dog'], got 3"),
+        (lambda: hr.Feature("int64", names="catdog"), "names must be several names, such as ['catdog'], got 'catdog'"),
+        (lambda: hr.Feature("int64", [1, "a"]), "axis lengths are integers (None where they vary), got [1, 'a']"),
+        (lambda: hr.Shuffled(None), "n must be an integer, got None"),
+        (lambda: hr.Shuffled(3, seed="7"), "seed must be an integer, got '7'"),
+        (lambda: hr.InOrder("x"), "n must be an integer, got 'x'"),
+        (lambda: hr.even_splits("train", "3"), "n must be an integer, got '3'"),
+        (lambda: hr.ReadInstruction(None), "split_name must be the name of a split, such as 'train', got None"),
+        (lambda: hr.CSV.parse(None), "options of CSV are text, such as 'delimiter=tab', got None"),
+    ],
+)
+def test_arguments_of_another_type_are_named(call, message):
+    with pytest.raises(TypeError, match=re.escape(message)):
+        call()

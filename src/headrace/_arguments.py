@@ -21,9 +21,12 @@ __all__ = [
     "check_row",
     "check_vector",
     "choice",
+    "feature_names",
     "flag",
     "function",
+    "list_rows",
     "names",
+    "refuse_index",
     "refuse_rows",
     "whole",
     "word",
@@ -109,9 +112,42 @@ def names(value: object, name: str) -> None:
     if value is None:
         return
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
-        raise TypeError(f"{name} must be several names, such as [{value!r}], got {value!r}")
+        example = [value] if isinstance(value, (str, bytes)) else ["cat", "dog"]
+        raise TypeError(f"{name} must be several names, such as {example!r}, got {value!r}")
     if isinstance(value, Sequence) and not all(isinstance(each, str) for each in value):
         raise TypeError(f"{name} must be several names, got {value!r}")
+
+
+def feature_names(features: Any, name: str) -> tuple[str, ...]:
+    """One name of a feature, or several, as several.
+
+    Raises:
+        TypeError: It is something else.
+        ValueError: There is none.
+    """
+    found = (features,) if isinstance(features, str) else features
+    if isinstance(found, bytes) or not isinstance(found, Iterable):
+        raise TypeError(f"{name} must be the name of a feature, or several names, got {features!r:.60}")
+    found = tuple(found)
+    if not all(isinstance(each, str) for each in found):
+        raise TypeError(f"{name} must be the name of a feature, or several names, got {features!r:.60}")
+    if not found:
+        raise ValueError("at least one feature is needed")
+    return found
+
+
+def refuse_index(array: npt.NDArray[Any]) -> TypeError:
+    """The error for an index that is not several integers."""
+    message = "indices are a sequence of integers"
+    if array.ndim == 0 and array.dtype.kind in "iu":
+        return TypeError(f"{message}, got {array}: hr.Loader(source, {array}) iterates over batches of {array}")
+    if array.ndim == 0:
+        others = "source[...] also takes an integer, a slice, a mask, a feature's name or a list of names"
+        return TypeError(f"{message}, got {array.item()!r:.60}: {others}")
+    hint = (
+        f": source[{array.tolist()!r:.60}] has several features" if array.dtype.kind == "U" and array.ndim == 1 else ""
+    )
+    return TypeError(f"{message}, got {array.dtype} with shape {array.shape}{hint}")
 
 
 def check_position(index: int, count: int, what: str = "record") -> int:
@@ -159,6 +195,19 @@ def check_row(index: Any) -> int:
     except TypeError:
         hint = "ragged.take([0, 2]) has several rows, ragged.take(numpy.flatnonzero(mask)) those of a mask"
         raise TypeError(f"expected an integer or a slice, found {type(index).__name__}: {hint}") from None
+
+
+def list_rows(rows: Any) -> Sequence[Any]:
+    """Rows as a list, because an iterator gives them only once.
+
+    Raises:
+        TypeError: They are no iterable.
+    """
+    if isinstance(rows, (list, tuple)):
+        return rows
+    if not hasattr(rows, "__iter__") and not hasattr(rows, "__getitem__"):
+        raise TypeError(f"expected rows, such as [[1, 2], [3]], found {type(rows).__name__} {rows!r:.60}")
+    return list(rows)
 
 
 def refuse_rows(rows: Iterable[Any], error: Exception) -> None:

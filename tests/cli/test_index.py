@@ -67,7 +67,7 @@ def test_damage(run, golden):
 def test_arrays_need_no_index(run, golden):
     done = run("index", golden("npy/f4.npy"))
     assert done.code == 2
-    assert "npy files need no index" in done.err
+    assert "npy files have no index that this command makes" in done.err
 
 
 def test_text_indexes_that_do_not_fit_the_files(run, path, tmp_path):

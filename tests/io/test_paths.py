@@ -265,3 +265,11 @@ def test_a_shard_that_is_a_link_to_nowhere_is_expanded_like_others(tmp_path):
     (tmp_path / "a.tfrecord").write_bytes(b"")
     os.symlink("/not/fetched", tmp_path / "b.tfrecord")
     assert expand(tmp_path) == [str(tmp_path / "a.tfrecord"), str(tmp_path / "b.tfrecord")]
+
+
+def test_the_name_that_may_be_meant(tmp_path):
+    for number in range(30):
+        (tmp_path / f"a{number}.tfrecord").touch()
+    (tmp_path / "p.parquet").touch()
+    with pytest.raises(NoFiles, match=r"Did you mean 'p\.parquet'\?"):
+        expand(tmp_path / "p.parqet")

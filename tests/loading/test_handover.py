@@ -266,3 +266,13 @@ def test_masked_values_do_not_appear(to):
     with pytest.raises(SchemaMismatch, match="masked ones of int64") as caught:
         converter(to)({"x": np.ma.array([1, 2], mask=[0, 1])})
     assert caught.value.where.feature == "x"
+
+
+@pytest.mark.parametrize("device", ["mps", "xpu"])
+def test_a_kind_of_gpu_that_torch_lacks(device):
+    torch = pytest.importorskip("torch")
+    module = torch.backends.mps if device == "mps" else torch.xpu
+    if module.is_available():
+        pytest.skip("this machine has one")
+    with pytest.raises(UnsupportedData, match=f"expected a device of the kind '{device}' .* Leave device= out"):
+        Loader(Numbers(3), 1, to="torch", device=device)

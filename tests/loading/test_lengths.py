@@ -283,3 +283,11 @@ def test_features_are_not_replaced_by_others(make, made):
         make(batch)
     assert caught.value.where.feature == made
     assert batch[made].tolist() == [70, 80]
+
+
+@pytest.mark.parametrize("function", [hr.Pad("tokns"), hr.Bucket("tokns", bounds=(3,)), hr.Pack("tokns", length=4)])
+def test_a_misspelt_feature(function):
+    with pytest.raises(
+        hr.NoSuchFeature, match=r"one of the features \['tokens'\], found 'tokns'\. Did you mean 'tokens'"
+    ):
+        function({"tokens": hr.Ragged.from_list([[1, 2], [3]])})

@@ -719,3 +719,26 @@ def test_two_threads_in_one_iterator(options):
     thread.join(300)
     assert not thread.is_alive()
     assert list(batches) == []
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_lightning_asks_whether_a_loader_shuffles(shuffle):
+    """PyTorch Lightning asks so of validation, test and predict loaders: `_is_dataloader_shuffled` in its utilities/data.py."""
+    loader = Loader(Numbers(10), 4, shuffle=shuffle)
+    assert hasattr(loader, "sampler")
+    batch_sampler = loader.batch_sampler
+    assert batch_sampler is None
+    assert type(loader.sampler).__name__ not in (
+        "SequentialSampler",
+        "RandomSampler",
+    )  # of torch: nothing to warn about
+
+
+def test_a_new_loader_and_a_saved_state_start_anew():
+    """After a loop that was left, the next loop over the same loader continues; docs/loader.md says what starts anew."""
+    loader = Loader(Numbers(10), 4)
+    start = loader.state_dict()
+    next(iter(loader))
+    assert indices_of(loader) == [[4, 5, 6, 7], [8, 9]]
+    loader.load_state_dict(start)
+    assert indices_of(loader) == indices_of(Loader(Numbers(10), 4)) == batches_of(10, 4)

@@ -282,3 +282,31 @@ def test_a_function_that_gives_integers_and_floats_writes_floats(tmp_path, name)
     large = source.map(lambda example: {"y": 2**53 + 1 if example["at"] < 20 else 0.5})
     with pytest.raises(hr.SchemaMismatch, match="9007199254740993"):
         hr.write(tmp_path / f"large {name}", large)
+
+
+BUFFERS = [bytearray(b"x\xff"), b"y", memoryview(b"\xfez")]
+
+
+@pytest.mark.parametrize("values", [BUFFERS, BUFFERS[::-1], [BUFFERS[:1], BUFFERS[1:], []], [BUFFERS, BUFFERS[::-1]]])
+def test_buffers_are_bytes(values):
+    """NumPy takes them for numbers."""
+
+    def plain(value):
+        return list(map(plain, value)) if isinstance(value, list) else bytes(value)
+
+    column = stack([{"a": value} for value in values])["a"]
+    assert (column.values if isinstance(column, Ragged) else column).is_text is False
+    assert [list(map(bytes, row)) if isinstance(row, Strings) else row for row in column] == plain(values)
+
+
+def test_buffers_of_numbers_are_arrays():
+    column = stack([{"a": memoryview(np.ones(2, np.float32))}, {"a": memoryview(np.zeros(2, np.float32))}])["a"]
+    assert column.tolist() == [[1, 1], [0, 0]]
+    assert stack([{"a": [np.uint8(3), np.uint8(4)]}])["a"].dtype == np.uint8
+
+
+def test_copies_of_buffers_are_bytes():
+    buffer = bytearray(b"ab")
+    copied = stacking.copy_example({"a": buffer, "b": memoryview(buffer), "c": [buffer]})
+    buffer[0] = 0
+    assert copied == {"a": b"ab", "b": b"ab", "c": [b"ab"]}

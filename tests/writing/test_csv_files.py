@@ -185,7 +185,10 @@ def test_csv_to_other_formats(tmp_path):
     ("columns", "message"),
     [
         ({"r": hr.Ragged.from_list([np.arange(2), np.arange(3)])}, "as many values in every example"),
-        ({"r": np.array([b"\xff\x00", b"ok"], object)}, r"text in UTF-8, found bytes that are none.*record 0.*'r'"),
+        (
+            {"r": np.array([b"\xff\x00", b"ok"], object)},
+            r"text in UTF-8, found bytes that are not UTF-8.*record 0.*'r'",
+        ),
         ({"r": np.array([1j, 2j])}, "up to 64 bits"),
         ({"r": np.array(["2026-11-20"], "M8[D]")}, "numbers, truth values or text"),
         ({"a": np.zeros((1, 2)), "a_1": np.zeros(1)}, "two 'a_1'"),

@@ -1,7 +1,11 @@
 import copy
+import datetime as dt
 import os
+import re
 from array import array
 from collections import UserList, deque
+from decimal import Decimal
+from pathlib import PurePosixPath
 from typing import NamedTuple
 
 import numpy as np
@@ -592,3 +596,72 @@ def test_examples_without_features_are_kept(tmp_path, name):
     assert hr.convert(tmp_path / name, tmp_path / "y.avro").examples == 2
     assert len(hr.open(tmp_path / "y.avro")) == 2
     assert hr.verify(tmp_path / name).records == 2
+
+
+def test_buffers_are_written_as_bytes(tmp_path):
+    path, buffer = tmp_path / "x.tfrecord", bytearray(b"a\xff")
+    with hr.Writer(path, schema={"a": hr.Feature("bytes")}) as writer:
+        writer.write({"a": buffer})
+        buffer[0] = ord("b")
+        writer.write({"a": buffer})
+    assert [example["a"] for example in hr.open(path)] == [b"a\xff", b"b\xff"]
+    hr.write(tmp_path / "y.tfrecord", ({"a": record} for record in hr.records(path)))
+    assert [example["a"] for example in hr.open(tmp_path / "y.tfrecord")] == [bytes(each) for each in hr.records(path)]
+
+
+@pytest.mark.parametrize("name", ["x.parquet", "x.tfrecord", "x.jsonl"])
+@pytest.mark.parametrize(
+    ("value", "advice"),
+    [
+        (dt.datetime(2024, 1, 1), r"found datetime .* Convert it: numpy\.datetime64\(value\) is a time"),  # noqa: DTZ001
+        (dt.date(2024, 1, 1), r"found date .* Convert it: numpy\.datetime64\(value\) is a day"),
+        (dt.timedelta(3), r"Convert it: numpy\.timedelta64\(value\)"),
+        (Decimal("1.5"), r"Convert it: float\(value\) is a number"),
+        ({1, 2}, r"Convert it: sorted\(value\) is a list"),
+        (PurePosixPath("p"), r"found PurePosixPath .* Convert it: str\(value\)"),
+        ([PurePosixPath("p"), PurePosixPath("q")], r"found PurePosixPath .* Convert it: str\(value\)"),
+    ],
+)
+def test_objects_are_refused_with_advice(tmp_path, name, value, advice):
+    with pytest.raises(SchemaMismatch, match=rf"{advice}") as error:
+        hr.write(tmp_path / name, [{"a": value}])
+    assert "at record 0, feature 'a'" in str(error.value)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["x.tfrecord", "x.parquet", "x.npy", "x.tfrecord@2"])
+@pytest.mark.parametrize(
+    ("feature", "good", "bad"),
+    [
+        (hr.Feature("int64"), 1, 1.5),
+        (hr.Feature("int8"), 1, 300),
+        (hr.Feature("int64", (2,)), [1, 2], [1, 2.5]),
+        (hr.Feature("uint8", (2,)), [1, 2], np.array([1, -1])),
+    ],
+)
+def test_the_example_that_does_not_fit_is_named(tmp_path, name, feature, good, bad):
+    """One float makes floats of a whole column of integers."""
+    with (
+        pytest.raises(SchemaMismatch, match=rf"expected {feature.dtype} values, found {re.escape(repr(bad))}") as error,
+        hr.Writer(tmp_path / name, schema={"a": feature}) as writer,
+    ):
+        for row in range(1100):
+            writer.write({"a": bad if row == 1037 else good})
+    assert (error.value.where.record, error.value.where.feature) == (1037, "a")
+    assert error.value.hint
+
+
+def test_a_folder_in_the_place_of_a_file(tmp_path):
+    (tmp_path / "x.tfrecord").mkdir()
+    with pytest.raises(UnsupportedData, match="expected a file to write tfrecord to, found a folder of that name"):
+        hr.write(tmp_path / "x.tfrecord", [{"a": 1}])
+    assert [each.name for each in tmp_path.iterdir()] == ["x.tfrecord"]
+
+
+@pytest.mark.parametrize("name", ["x.jsonl", "x.json"])
+def test_a_json_array(tmp_path, name):
+    (tmp_path / name).write_text('[{"a": 1}, {"a": 2}]')
+    with pytest.raises(
+        hr.DataError, match=r"one JSON array, hr\.write\('x\.jsonl', json\.load\(file\)\) makes lines of it"
+    ):
+        hr.open(tmp_path / name)

@@ -58,7 +58,8 @@ def index(
 ) -> None:
     """Build the index that random access to TFRecord, RecordIO and CSV needs.
 
-    The index is built on first use and stored in the cache folder (HEADRACE_CACHE_DIR). This command builds it beforehand. The text form,
+    The index is built on first use and stored in the cache folder (HEADRACE_CACHE_DIR). This command builds it beforehand (JSON Lines and
+    Avro are indexed at first use only). The text form,
     one line "offset size" per record, is that of DALI's tfrecord2idx.
 
     Examples:
@@ -68,7 +69,7 @@ def index(
     """
     records = open_records(as_path(paths), format=format, on_corrupt=on_corrupt(skip_corrupt))
     if not isinstance(records, FramedRecords):
-        raise typer.BadParameter(f"{records.format} files need no index", param_hint="PATH")
+        raise typer.BadParameter(f"{records.format} files have no index that this command makes", param_hint="PATH")
     if (text or from_text) and not isinstance(records, TFRecordRecords):
         raise typer.BadParameter("only TFRecord has a text index", param_hint="--text")
     kept = index_path(records.paths, format=records.framing.index_name, on_corrupt=on_corrupt(skip_corrupt))

@@ -81,7 +81,7 @@ class CSV:
     def _check_marks(self) -> None:
         if self.delimiter is not None and not _is_mark(self.delimiter):
             raise ValueError(
-                f"delimiter must be one ASCII character, not a line end or a quote, got {self.delimiter!r}"
+                f"delimiter must be one ASCII character, such as ',' or '\\t', not a line end or a quote, got {self.delimiter!r}"
             )
         if self.quote != "" and (not _is_mark(self.quote) or self.quote == self.delimiter):
             raise ValueError(f"quote must be one ASCII character, or '' for none, got {self.quote!r}")
@@ -105,6 +105,8 @@ class CSV:
         >>> CSV.parse("header=no,delimiter=tab").delimiter
         '\t'
         """
+        if not isinstance(text, str):
+            raise TypeError(f"options of CSV are text, such as 'delimiter=tab', got {text!r:.60}")
         given: dict[str, Any] = {}
         for part in filter(None, text.split(",")):
             name, _, value = part.partition("=")

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from headrace._arguments import names as check_names
 from headrace._numbers import is_kept
 from headrace.contracts.feature_keys import RaggedKeys, SparseKeys, keys_from_json
 from headrace.errors import did_you_mean
@@ -89,6 +90,8 @@ class Feature:
         sparse = sparse or isinstance(keys, SparseKeys)
         put(self, "sparse", sparse)
         put(self, "steps", steps)
+        if names is not None:
+            check_names(names, "names")
         put(self, "names", None if names is None else tuple(names))
         put(self, "default", self._parse_default(default))
         self._check_encoding()
@@ -324,7 +327,10 @@ def _holds_text(dtype: str, values: npt.NDArray[Any]) -> bool:
 def _parse_shape(shape: Any) -> tuple[int | None, ...]:
     if isinstance(shape, (str, bytes)) or not isinstance(shape, Iterable):
         raise TypeError(f"a shape is a tuple of axis lengths, got {shape!r}")
-    checked = tuple(None if length is None else operator.index(length) for length in shape)
+    try:
+        checked = tuple(None if length is None else operator.index(length) for length in shape)
+    except TypeError:
+        raise TypeError(f"axis lengths are integers (None where they vary), got {shape!r:.60}") from None
     if len(checked) > MOST_AXES:
         raise ValueError(f"a feature has at most {MOST_AXES} axes, got {len(checked)}")
     if any(length is not None and length < 0 for length in checked):

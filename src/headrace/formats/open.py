@@ -318,6 +318,7 @@ def _by_name(path: str, head: bytes, size: int | None) -> Format:
 def _unknown_format(path: str, head: bytes, size: int | None) -> UnknownFormat:
     """The error for a file of unknown format: what it seems to be, and what to do."""
     from headrace.formats.csv.sniff import is_text  # imported here, because other formats are recognised without it
+    from headrace.io.json_text import ARRAY_HINT
 
     kind = encoding_of(head, size)
     foreign = next((name for mark, name in FOREIGN.items() if head.startswith(mark)), None)
@@ -334,6 +335,8 @@ def _unknown_format(path: str, head: bytes, size: int | None) -> UnknownFormat:
     elif is_text(head):
         found = f"text that begins {head[:SHOWN_TEXT].decode('utf-8', 'replace')!r}"
         hint = "If it is CSV, name it: format='csv', or hr.CSV(...) with its delimiter; JSON Lines is format='jsonl'."
+        if b"".join(head[:SHOWN_TEXT].split()).startswith(b"[{"):
+            hint = ARRAY_HINT
     else:
         found = f"the first bytes {head[:SHOWN_BYTES].hex(' ')}"
     return UnknownFormat(

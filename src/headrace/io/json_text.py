@@ -11,10 +11,11 @@ from headrace import _native
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["MOST_DEEP", "TOO_DEEP", "are_objects", "load_json", "too_deep"]
+__all__ = ["ARRAY_HINT", "MOST_DEEP", "TOO_DEEP", "are_objects", "load_json", "too_deep"]
 
 MOST_DEEP = 200
 """The deepest nesting of lists and objects. Parsers recurse once per level, and Python allows a thousand calls."""
+ARRAY_HINT = "If the file is one JSON array, hr.write('x.jsonl', json.load(file)) makes lines of it."
 TOO_DEEP = f"lists and objects more than {MOST_DEEP} levels deep"
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from headrace.errors import NoFiles, UnsupportedData, Where
+from headrace.errors import NoFiles, UnsupportedData, Where, did_you_mean
 from headrace.io.names import (
     COUNTED,
     SIDECARS,
@@ -54,6 +54,8 @@ MISSING = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP, errno.E
 """The errors of a path that has no file."""
 NOT_LISTED = (*MISSING, errno.EACCES, errno.EPERM)
 """The errors of a folder without names: it does not exist, or may not be read."""
+MOST_NAMES = 1000
+"""How many names of a folder an error searches for the one that may be meant."""
 FRAMES = {"pandas": "pandas.from_pandas", "polars": "arrow.from_arrow", "pyarrow": "arrow.from_arrow"}
 """The function that opens an in-memory table, by library."""
 
@@ -340,7 +342,8 @@ def _describe_folder(path: str) -> str:
     if shards and folder == os.path.dirname(path):
         return f"It is a set of shards: {path}@{int(min(shards))} names them all."
     where = f"The folder {folder or os.getcwd()}"
-    return f"{where} holds {summarize_names(names)}." if names else f"{where} is empty."
+    meant = did_you_mean(os.path.basename(path), names[:MOST_NAMES]) if folder == os.path.dirname(path) else ""
+    return f"{meant} {where} holds {summarize_names(names)}.".lstrip() if names else f"{where} is empty."
 
 
 def list_files_below(folder: PathLike) -> list[Path]:

@@ -74,7 +74,7 @@ def torch_device(torch: Any, device: Any) -> Any:
 
     Raises:
         ValueError: torch has no device of this name.
-        UnsupportedData: It is a GPU, and this build of torch can use none.
+        UnsupportedData: It is a GPU (also of the kinds ``mps`` and ``xpu``), and this build of torch can use none.
     """
     try:
         found = torch.device(device)
@@ -87,6 +87,15 @@ def torch_device(torch: Any, device: Any) -> Any:
             found="none (torch.cuda.is_available() is false)",
             hint="Leave device= out to get tensors in host memory.",
         )
+    if found.type in ("mps", "xpu"):
+        module = torch.backends.mps if found.type == "mps" else getattr(torch, found.type, None)
+        if module is None or not module.is_available():
+            raise UnsupportedData(
+                Where(),
+                expected=f"a device of the kind {found.type!r} that torch can use",
+                found="none (its is_available() is false)",
+                hint="Leave device= out to get tensors in host memory.",
+            )
     return found
 
 

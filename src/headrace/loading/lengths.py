@@ -10,13 +10,13 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from headrace._arguments import whole
+from headrace._arguments import feature_names, whole
 from headrace._numbers import choose_fill, place_values
 from headrace.contracts.values import LONG, Batch, Indices, Ragged, take_rows
-from headrace.errors import SchemaMismatch, Where
+from headrace.errors import NoSuchFeature, SchemaMismatch, Where, did_you_mean
 from headrace.sources.tables import ragged_rows
 
-__all__ = ["Bucket", "Overlong", "Pack", "Pad", "Pieces", "as_names", "check_new", "check_packing", "fill_packed"]
+__all__ = ["Bucket", "Overlong", "Pack", "Pad", "Pieces", "check_new", "check_packing", "fill_packed"]
 
 
 Overlong = Literal["raise", "truncate", "split"]
@@ -64,14 +64,21 @@ class Pad:
         length = None if length is None else whole(length, "length", least=1)
         multiple = whole(multiple, "multiple", least=1)
         _check(length is not None or not truncate, "truncate=True needs a length")
-        _put(self, features=as_names(features), length=length, multiple=multiple, fill=fill, truncate=truncate)
+        _put(
+            self,
+            features=feature_names(features, "features"),
+            length=length,
+            multiple=multiple,
+            fill=fill,
+            truncate=truncate,
+        )
 
     def __call__(self, batch: Mapping[str, Any]) -> Batch:
         """The batch with its features padded."""
         padded = dict(batch)
         for name in self.features:
             check_new(padded, f"{name}_length")
-            rows = ragged_rows(batch[name], name)
+            rows = _rows_of(batch, name)
             lengths = rows.lengths
             length = self.length
             if length is None:
@@ -119,7 +126,7 @@ class Bucket:
 
     def __call__(self, batch: Mapping[str, Any]) -> list[Batch]:
         """The buckets of a batch."""
-        lengths = ragged_rows(batch[self.feature], self.feature).lengths
+        lengths = _rows_of(batch, self.feature).lengths
         if not self.truncate:
             _check_lengths(self.feature, lengths, self.bounds[-1])
         places = np.searchsorted(self.bounds[:-1], lengths)  # longer rows belong to the last bucket
@@ -172,12 +179,12 @@ class Pack:
     ) -> None:
         length = whole(length, "length", least=1)
         check_packing(length, overlong)
-        _put(self, features=as_names(features), length=length, fill=fill, overlong=overlong)
+        _put(self, features=feature_names(features, "features"), length=length, fill=fill, overlong=overlong)
 
     def __call__(self, batch: Mapping[str, Any]) -> Batch:
         """The packed batch."""
         first = self.features[0]
-        columns = {name: ragged_rows(batch[name], name) for name in self.features}
+        columns = {name: _rows_of(batch, name) for name in self.features}
         lengths = columns[first].lengths
         for name, rows in columns.items():
             if not np.array_equal(rows.lengths, lengths):
@@ -349,11 +356,17 @@ def check_new(features: Container[str], *made: str) -> None:
             )
 
 
-def as_names(features: str | Sequence[str]) -> tuple[str, ...]:
-    """One name or several, as several."""
-    names = (features,) if isinstance(features, str) else tuple(features)
-    _check(bool(names), "at least one feature is needed")
-    return names
+def _rows_of(batch: Mapping[str, Any], name: str) -> Ragged:
+    """A feature of a batch as rows.
+
+    Raises:
+        NoSuchFeature: There is no such feature.
+        SchemaMismatch: No axis of it varies.
+    """
+    if name not in batch:
+        hint = did_you_mean(name, batch)
+        raise NoSuchFeature(Where(), expected=f"one of the features {list(batch)}", found=repr(name), hint=hint)
+    return ragged_rows(batch[name], name)
 
 
 def _check(is_so: bool, otherwise: str) -> None:  # noqa: FBT001 - reads as a sentence

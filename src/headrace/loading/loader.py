@@ -48,9 +48,9 @@ LEAST_IDLE_BYTES, MOST_IDLE_BYTES = 32 << 20, 1 << 30
 class Loader(Iterable[Batch_co]):
     """Iterates over batches of a source, prefetched by threads or processes, in an order that can be resumed to the exact batch.
 
-    ``for batch in loader`` runs through ``epochs`` epochs; the next such loop runs the following ones. After a loop that
-    ended early, the next one continues with the next batch. So does a loader that loads the state of another one, in any
-    process.
+    ``for batch in loader`` runs through ``epochs`` epochs; the next such loop runs the following ones. After a loop that ended
+    early, the next one continues with the next batch: make a new loader for each evaluation. So does a loader that loads the
+    state of another one, in any process.
 
     The contents of a batch depend only on the source, the order, ``batch_size`` and ``shard``: not on threads, workers,
     prefetching, timing, or where a run was stopped and resumed.
@@ -74,7 +74,7 @@ class Loader(Iterable[Batch_co]):
         map_batch: A function applied to every batch, called in the threads. It must not depend on the order of its calls,
             nor fill arrays that it returned before: batches wait to be used.
         threads: The most threads that make batches while the consumer works; a consumer that would wait helps. By
-            default one fewer than the number of cores (1 to 16), or none while tests show that threads do not pay. 0:
+            default one fewer than the number of cores (1 to 16), or none if the loader measures that they do not help. 0:
             every batch is made on request.
         workers: Number of processes that make batches, instead of threads: for functions in pure Python (``source.map``,
             ``map_batch``), which run one at a time within a process. They start and end with each loop.
@@ -170,6 +170,8 @@ class Loader(Iterable[Batch_co]):
         handover(to, device)  # report a missing package now, not at the first batch
         self._progress = LoaderPosition(Cursor(0, 0))
 
+    batch_sampler = None  # PyTorch Lightning reads it of every validation loader that has a sampler
+
     @property
     def source(self) -> ReadsBatches:
         """The source of the examples."""
@@ -221,9 +223,8 @@ class Loader(Iterable[Batch_co]):
         stop_epoch = self._stop_epoch()
         if stop_epoch is None:
             raise TypeError("a loader with epochs=None has no length")
-        return self._layout.rounds_left(cursor.position, n) + (
-            stop_epoch - cursor.epoch - 1
-        ) * self._layout.rounds_left(0, n)
+        whole_epochs = stop_epoch - cursor.epoch - 1
+        return self._layout.rounds_left(cursor.position, n) + whole_epochs * self._layout.rounds_left(0, n)
 
     def state_dict(self) -> dict[str, Any]:
         """The position of this loader, as plain JSON values of a few hundred bytes.
@@ -378,9 +379,8 @@ def _check_order(sampler: object) -> None:
 def _check_multiple(source: object, batch_size: int) -> None:
     multiple = source.batch_multiple if offers(source, NeedsMultiple) else 1
     if batch_size % multiple:
-        raise ValueError(
-            f"the quotas of {source!r} need a batch_size that is a multiple of {multiple}, got {batch_size}"
-        )
+        wanted = f"need a batch_size that is a multiple of {multiple}, got {batch_size}"
+        raise ValueError(f"the quotas of {source!r} {wanted}")
 
 
 def _count_in(state: Mapping[str, Any], name: str, most: int) -> int:

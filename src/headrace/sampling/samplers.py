@@ -86,8 +86,8 @@ class Shuffled:
     seed: int
 
     def __init__(self, n: int, *, seed: int = 0) -> None:
-        object.__setattr__(self, "n", operator.index(n))  # frozen: this is the one place that may set
-        object.__setattr__(self, "seed", operator.index(seed))
+        object.__setattr__(self, "n", _integer(n, "n"))  # frozen: this is the one place that may set
+        object.__setattr__(self, "seed", _integer(seed, "seed"))
         _check_count(self.n)
         if not 0 <= self.seed < MAX_SEED:
             raise ValueError(f"a seed is in [0, 2^64), got {seed}")
@@ -120,8 +120,15 @@ class Shuffled:
         return f"Shuffled({self.n}, seed={self.seed})"
 
 
+def _integer(value: int, name: str) -> int:
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be an integer, got {value!r:.60}") from None
+
+
 def _check_count(n: int) -> None:
-    if not 0 <= operator.index(n) <= MAX_EXAMPLES:
+    if not 0 <= _integer(n, "n") <= MAX_EXAMPLES:
         raise ValueError(f"an order has 0 to 2^40 examples, got {n}")
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace import _hooks
-from headrace._arguments import check_callable, flag
+from headrace._arguments import check_callable, flag, refuse_index
 from headrace.contracts.protocols import SourceLike
 from headrace.contracts.random_keys import RandomKeys, read_batch
 from headrace.contracts.records import Records, Shard, Skipped, Table
@@ -82,9 +82,7 @@ def as_indices(indices: npt.ArrayLike, n: int) -> Indices:
         if low >= 0 and high < n:
             return array
     if array.ndim != 1 or array.dtype.kind not in "iu":
-        is_size = array.ndim == 0 and array.dtype.kind in "iu"
-        hint = f": hr.Loader(source, {array}) iterates over batches of {array}" if is_size else ""
-        raise TypeError(f"indices are a sequence of integers, got {array.dtype} with shape {array.shape}{hint}")
+        raise refuse_index(array)
     if array.dtype == np.uint64 and int(array.max()) >= n:  # beyond int64 they would turn negative
         raise IndexError(f"index {array.max()} is outside a source of {n} examples")
     array = array.astype(np.int64, copy=False)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Literal, TypeAlias
 
+from headrace._arguments import whole
 from headrace.errors import UnsupportedData, Where
 
 __all__ = ["AnyName", "Piece", "ReadInstruction", "SplitLike", "even_splits", "resolve_split", "split_names"]
@@ -177,6 +178,8 @@ class ReadInstruction(_Sum):
     rounding: Rounding = "closest"
 
     def __post_init__(self) -> None:
+        if not isinstance(self.split_name, str):
+            raise TypeError(f"split_name must be the name of a split, such as 'train', got {self.split_name!r:.60}")
         if self.unit not in ("abs", "%", "shard"):
             raise ValueError(f"unit must be 'abs', '%' or 'shard', got {self.unit!r}")
         if self.rounding not in ("closest", "pct1_dropremainder"):
@@ -281,8 +284,7 @@ def even_splits(split: SplitLike, n: int, *, drop_remainder: bool = False) -> li
     >>> [resolve_split(part, {"train": 11}) for part in even_splits("train", 3)]
     [[('train', 0, 4)], [('train', 4, 8)], [('train', 8, 11)]]
     """
-    if n < 1:
-        raise ValueError(f"there is at least one part, got n={n}")
+    n = whole(n, "n", least=1)
     return [EvenSplit(split, index, n, drop_remainder) for index in range(n)]
 
 
@@ -316,7 +318,11 @@ def split_names(split: SplitLike) -> list[str]:
         return [part.partition("[")[0].strip() for part in split.split("+")]
     if isinstance(split, SplitSum):
         return [name for part in split.parts for name in split_names(part)]
-    return split_names(split.split) if isinstance(split, EvenSplit) else [split.split_name]
+    if isinstance(split, EvenSplit):
+        return split_names(split.split)
+    if not isinstance(split, ReadInstruction):
+        raise _no_split(split)
+    return [split.split_name]
 
 
 def _digits(bound: float) -> str:
@@ -330,9 +336,16 @@ def _all_pieces(split: Any, sizes: Mapping[str, int], shard_sizes: Mapping[str, 
     if isinstance(split, str):
         return _pieces_of(split, sizes, shard_sizes)
     if not hasattr(split, "pieces"):
-        raise TypeError(f"a split is text, ReadInstruction, or what even_splits gave, got {type(split).__name__}")
+        raise _no_split(split)
     found: list[Piece] = split.pieces(sizes, shard_sizes)
     return found
+
+
+def _no_split(split: Any) -> TypeError:
+    hint = ". For several splits, make one source of each" if isinstance(split, (list, tuple, dict)) else ""
+    return TypeError(
+        f"a split is text, ReadInstruction, or what even_splits gave, got {type(split).__name__} {split!r:.60}{hint}"
+    )
 
 
 def _terms(split: Any) -> tuple[SplitLike, ...]:

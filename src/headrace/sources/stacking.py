@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain, repeat
 from typing import Any
 
@@ -18,21 +18,16 @@ from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch, Example, Ragged, join, without_objects
 from headrace.errors import SchemaMismatch, Where
 
-__all__ = [
-    "check_kinds",
-    "copy_example",
-    "row",
-    "schema_of",
-    "stack",
-    "stack_values",
-    "widen",
-]
+__all__ = ["check_kinds", "copy_example", "row", "schema_of", "stack", "stack_values", "widen"]
 
 CONSTANT = frozenset(
     {bool, int, float, complex, str, bytes, type(None)}
     | {kind for kind in np.sctypeDict.values() if kind is not np.void}
 )
 """Types whose values never change."""
+BUFFERS = frozenset({bytearray, memoryview})
+"""Bytes that NumPy would take for numbers."""
+UINT8 = np.dtype(np.uint8)
 
 
 def copy_example(example: Example) -> dict[str, Any]:
@@ -67,9 +62,19 @@ def _copy_value(value: Any) -> Any:
         found = getattr(value, "clone", None) or getattr(value, "copy", None)  # of PyTorch and Polars; of most others
         return value if found is None else found()
     try:
-        return np.array(memoryview(value)) if kind is not bytearray else value.copy()
+        return np.array(memoryview(value)) if kind not in BUFFERS else _to_bytes(value)
     except (TypeError, ValueError):  # what is none of these either is refused where it is looked at
         return _copy_items(value) if isinstance(value, (Sequence, deque)) else value
+
+
+def _to_bytes(value: Any) -> Any:
+    """The bytes of a buffer, also in lists; anything else as it is."""
+    if isinstance(value, bytearray) or (isinstance(value, memoryview) and value.format == "B" and value.ndim == 1):
+        return bytes(value)
+    if not isinstance(value, (list, tuple)):
+        return np.array(value) if isinstance(value, memoryview) else value
+    made = list(map(_to_bytes, value))
+    return made if any(one is not other for one, other in zip(made, value, strict=True)) else value
 
 
 def _copy_items(items: Iterable[Any]) -> list[Any]:
@@ -116,6 +121,9 @@ def stack_values(values: list[Any], name: str, *, may_lack: bool = False) -> Any
         SchemaMismatch: One is text and another one something else, or no dtype holds all numbers. ``where.record`` is its position.
     """
     first, types = values[0], set(map(type, values))
+    if not BUFFERS.isdisjoint(types):
+        values = list(map(_to_bytes, values))
+        first, types = values[0], set(map(type, values))
     if may_lack and type(None) in types:
         return _stack_present(values, name)
     if isinstance(first, (bytes, str)):
@@ -125,7 +133,7 @@ def stack_values(values: list[Any], name: str, *, may_lack: bool = False) -> Any
         column[:] = values
         return without_objects(column)
     if types & MASKED:
-        return stack_values(_fill_masked(values, name), name)
+        return stack_values([_naming(fill_masked, value, name, at) for at, value in enumerate(values)], name)
     if types == {Strings}:
         return _stack_strings(values, name)
     if Ragged in types:
@@ -160,15 +168,19 @@ def _stack_arrays(values: list[Any], types: set[type], name: str) -> Any:
     except (TypeError, RuntimeError) as error:
         raise _no_array(values, name, error) from error
     dtypes = {array.dtype for array in arrays}
+    if UINT8 in dtypes and not types.isdisjoint({list, tuple}):  # lists of buffers: those of integers are int64
+        made = list(map(_to_bytes, values))
+        if any(one is not other for one, other in zip(made, values, strict=True)):
+            return stack_values(made, name)
     if any(dtype.kind == "O" for dtype in dtypes):
-        arrays = [_to_array(value, at, name) for at, value in enumerate(values)]
+        arrays = [_naming(to_array, value, name, at) for at, value in enumerate(values)]
     column = _join(arrays, dtypes, values, name)
     flat = column.values if isinstance(column, Ragged) else column
     if is_safe(types, dtypes) or isinstance(flat, Strings):
         return column
     if isinstance(flat, np.ndarray) and is_unchanged(flat, arrays):
         return column
-    arrays = _align([_to_array(value, at, name) for at, value in enumerate(values)], name)
+    arrays = _naming(align, [_naming(to_array, value, name, at) for at, value in enumerate(values)], name)
     return _join(arrays, {array.dtype for array in arrays}, values, name)
 
 
@@ -184,11 +196,12 @@ def _no_array(values: list[Any], name: str, error: Exception) -> SchemaMismatch:
     return SchemaMismatch(Where(record=at, feature=name), expected="a value that becomes a NumPy array", found=found)
 
 
-def _fill_masked(values: list[Any], name: str) -> list[Any]:
+def _naming(function: Callable[[Any], Any], given: Any, name: str, at: int | None = None) -> Any:
+    """What a function makes of values. Its error names the feature, and the row if that is given."""
     try:
-        return [fill_masked(value, at) for at, value in enumerate(values)]
+        return function(given)
     except SchemaMismatch as error:
-        raise error.relocated(Where(feature=name)) from error
+        raise error.relocated(Where(record=at, feature=name)) from error
 
 
 def _stack_alike(arrays: list[npt.NDArray[Any]], dtypes: set[np.dtype[Any]]) -> npt.NDArray[Any]:
@@ -210,7 +223,7 @@ def _join(arrays: list[npt.NDArray[Any]], dtypes: set[np.dtype[Any]], values: li
     if all(array.shape == arrays[0].shape for array in arrays):
         return without_objects(_stack_alike(arrays, dtypes))
     if all(array.ndim for array in arrays) and len({array.shape[1:] for array in arrays if len(array)}) <= 1:
-        return Ragged.from_list(arrays if len(dtypes) == 1 else _align(arrays, name))
+        return Ragged.from_list(arrays if len(dtypes) == 1 else list(_naming(align, arrays, name)))
     _check_axes(arrays, name)
     return values
 
@@ -226,21 +239,6 @@ def _check_axes(arrays: Sequence[npt.NDArray[Any] | Strings], name: str) -> None
                 found=f"one of the shape {array.shape}",
                 hint="Give all values of a feature the same number of axes, as in [3] beside [1, 2].",
             )
-
-
-def _to_array(value: Any, at: int, name: str) -> npt.NDArray[Any]:
-    try:
-        return to_array(value)
-    except SchemaMismatch as error:
-        raise error.relocated(Where(record=at, feature=name)) from error
-
-
-def _align(arrays: list[Any], name: str) -> list[Any]:
-    """See :func:`~headrace._numbers.align`."""
-    try:
-        return list(align(arrays))
-    except SchemaMismatch as error:
-        raise error.relocated(Where(feature=name)) from error
 
 
 def _keep_text(arrays: list[npt.NDArray[Any]], values: list[Any], name: str) -> list[npt.NDArray[Any]]:

@@ -175,6 +175,10 @@ def as_columns(columns: Mapping[str, Any]) -> dict[str, Any]:
             the row.
         UnsupportedData: A series or an Arrow array has no array type, or two columns get one name.
     """
+    given: Any = columns
+    if not isinstance(given, Mapping):
+        hint = "headrace.open takes files, frames, tables and lists of examples"
+        raise TypeError(f"columns must be a dict, as {{'name': array}}, got {type(given).__name__}: {hint}")
     found: dict[str, Any] = {}
     for name, column in columns.items():
         if not isinstance(name, str):

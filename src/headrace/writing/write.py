@@ -49,7 +49,8 @@ def write_records(
     Raises:
         TypeError: A record is not bytes.
     """
-    if isinstance(records, (bytes, bytearray, memoryview, str, Mapping)):
+    is_one = isinstance(records, (bytes, bytearray, memoryview, str, Mapping))
+    if is_one or not (hasattr(records, "__iter__") or hasattr(records, "__getitem__")):
         found = type(records).__name__
         raise TypeError(f"records must be an iterable of payloads, got {found}: write one payload as [payload]")
     target = Target.of(path, format=format, compression=compression)

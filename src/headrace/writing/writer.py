@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -193,7 +194,14 @@ class Writer(Closing):
                 batch = _stack_first(waiting, self.target) if self.schema is None else _stack(waiting, self.count)
                 if self.schema is None:
                     self._start(_fit_schema(batch, self.target, self.codec_name))
-                self._put(batch, len(waiting))
+                first = self.count
+                try:
+                    self._put(batch, len(waiting))
+                except SchemaMismatch as error:
+                    named = _name_example(error, waiting, self.schema or {}, first)
+                    if named is error:
+                        raise
+                    raise named from error
 
     def _put(self, batch: Mapping[str, Any], n: int) -> None:
         schema = self.schema
@@ -254,6 +262,31 @@ def _stack(examples: Sequence[Example], first: int) -> Batch:
         raise error.relocated(Where(record=first + (error.where.record or 0))) from error
     check_values(batch, first)
     return batch
+
+
+def _name_example(
+    error: SchemaMismatch, examples: Sequence[Example], schema: Mapping[str, Feature], first: int
+) -> SchemaMismatch:
+    """An error about a column of integers, with the number and the value of the first example that does not fit: one float makes all floats."""
+    name = error.where.feature
+    if name is None or name not in schema or schema[name].numpy_dtype.kind not in "iu":
+        return error
+    dtype = schema[name].numpy_dtype
+    for at, example in enumerate(examples):
+        try:
+            values = np.asarray(example[name])
+        except ValueError:  # lists of different lengths
+            return error
+        if values.size and (values.dtype.kind not in "biu" or not _is_within(values, dtype)):
+            where = replace(error.where, record=first + at)
+            hint = error.hint or "Convert it, or give a schema in which all values fit."
+            return SchemaMismatch(where, expected=f"{dtype} values", found=f"{example[name]!r:.60}", hint=hint)
+    return error
+
+
+def _is_within(values: Any, dtype: np.dtype[Any]) -> bool:
+    limits = np.iinfo(dtype)
+    return bool(limits.min <= int(values.min()) and int(values.max()) <= limits.max)
 
 
 def _stores_float32(format: str) -> bool:

@@ -91,7 +91,12 @@ def test_comparisons_are_masks():
     assert [example["name"] for example in source[source["label"] == 3]] == ["a", "ä"]
     flags = hr.ColumnSource({"kept": np.array([True, False, True]), "y": np.arange(3)})
     assert [int(example["y"]) for example in flags[flags["kept"]]] == [0, 2]
-    with pytest.raises(TypeError, match="column 'label' holds int64, which cannot be compared so with 'cat'"):
+    with pytest.raises(TypeError, match="the column has 3 values, and this has 5"):
+        hr.ColumnSource({"x": [1, 2, 3]})["x"] == np.arange(5)
+    varying = hr.ColumnSource({"tok": hr.Ragged.from_list([[1], [2, 3]])})["tok"]
+    with pytest.raises(TypeError, match=r"the values have varying lengths\. Use a condition, such as source\.filter"):
+        varying == 3
+    with pytest.raises(TypeError, match="column 'label' holds int64, which cannot be compared with 'cat'"):
         column == "cat"
     with pytest.raises(TypeError, match="unhashable"):
         hash(column)

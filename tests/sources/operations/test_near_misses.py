@@ -93,3 +93,10 @@ def test_a_property_that_fails_keeps_its_own_message():
         SOURCE.records
     with pytest.raises(AttributeError, match="has no records"):
         SOURCE.format
+
+
+def test_hints_of_columns_can_be_followed():
+    with pytest.raises(AttributeError, match=r"numpy\.asarray\(column\)\.astype\(dtype\)"):
+        hr.ColumnSource({"x": [1]})["x"].astype(int)
+    with pytest.raises(AttributeError, match=r"""hr\.condition\("name contains 'text'"\)"""):
+        _ = hr.ColumnSource({"x": ["a"]})["x"].str

@@ -228,7 +228,7 @@ class CsvRows:
             text = value if isinstance(value, str) else bytes(value).decode()
             text.encode(self._encoding)
         except UnicodeDecodeError as error:
-            found = f"bytes that are none, {bytes(value)[:SHOWN]!r}"
+            found = f"bytes that are not UTF-8, {bytes(value)[:SHOWN]!r}"
             raise UnsupportedData(place, expected="text in UTF-8", found=found, hint=LOSS_HINT) from error
         except UnicodeEncodeError as error:
             found = f"{text[:SHOWN]!r}"

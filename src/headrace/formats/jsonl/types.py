@@ -19,7 +19,7 @@ from headrace.formats.jsonl.keys import find_new_key, keep_keys, repeated_key
 from headrace.formats.jsonl.numbers import has_beyond_exact, innermost, integer_type
 from headrace.formats.table.arrow_types import Leaf, arrow, arrow_compute, feature_of, leaves_of
 from headrace.formats.table.values import BadValue, twice_error
-from headrace.io.json_text import TOO_DEEP, are_objects, load_json, too_deep
+from headrace.io.json_text import ARRAY_HINT, TOO_DEEP, are_objects, load_json, too_deep
 
 __all__ = ["BadLine", "Found", "array_at", "damage_of", "damaged_lines", "infer", "parse", "parse_types"]
 
@@ -308,8 +308,8 @@ def _deep_line(lines: Sequence[bytes], at: int) -> BadLine:
     """The line that contains byte ``at`` of all lines."""
     starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
     number = min(bisect_right(starts, at) - 1, len(lines) - 1)
-    fault = CorruptRecord(Where(), expected=OBJECTS, found=f"{TOO_DEEP}, {_show(bytes(lines[number][:SHOWN]))}")
-    return BadLine(number, fault)
+    found = f"{TOO_DEEP}, {_show(bytes(lines[number][:SHOWN]))}"
+    return BadLine(number, CorruptRecord(Where(), expected=OBJECTS, found=found))
 
 
 def _read_json(lines: Sequence[bytes], types: Any, *, only_known: bool = False) -> Any:
@@ -363,7 +363,7 @@ def damage_of(text: bytes) -> DataError | None:
     except ValueError as fault:
         return CorruptRecord(Where(), expected=OBJECTS, found=_show(text), hint=f"({fault})")
     if not isinstance(value, dict):
-        return CorruptRecord(Where(), expected=OBJECTS, found=_show(text))
+        return CorruptRecord(Where(), expected=OBJECTS, found=_show(text), hint=ARRAY_HINT * isinstance(value, list))
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError as fault:

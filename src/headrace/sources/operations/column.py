@@ -177,9 +177,19 @@ class FeatureColumn(Sequence[Any]):
             with np.errstate(invalid="ignore"):  # of NaN among objects
                 return np.asarray(how(widen_floats(values, given), widen_floats(given, values)), dtype=np.bool_)
         except (TypeError, ValueError) as error:
-            raise TypeError(
-                f"column {self.name!r} holds {self.feature.dtype}, which cannot be compared so with {other!r:.60}: {error}"
-            ) from error
+            raise self._no_comparison(other, error) from error
+
+    def _no_comparison(self, other: object, error: Exception) -> TypeError:
+        refusal = f"column {self.name!r} holds {self.feature.dtype}, which cannot be compared with {other!r:.60}: "
+        lengths = (
+            (len(self), *np.shape(other)[:1]) if isinstance(other, (list, tuple, np.ndarray, FeatureColumn)) else ()
+        )
+        if not self.feature.is_fixed:
+            condition = f"source.filter(headrace.condition('{self.name} = 3'))"
+            return TypeError(f"{refusal}the values have varying lengths. Use a condition, such as {condition}")
+        if len(set(lengths)) > 1:
+            return TypeError(f"{refusal}the column has {lengths[0]} values, and this has {lengths[1]}")
+        return TypeError(f"{refusal}{error}")
 
     if not TYPE_CHECKING:
         __getattr__ = explain_missing(FOR_COLUMNS)

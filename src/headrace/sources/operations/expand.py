@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace._arguments import whole
+from headrace._arguments import feature_names, whole
 from headrace.contracts.feature import Feature
 from headrace.contracts.random_keys import RandomKeys, read_batch
 from headrace.contracts.schema import Schema
@@ -193,10 +193,9 @@ def make_windows(parent: Node, size: int, stride: int | None, feature: str | Seq
     stride = size if stride is None else min(whole(stride, "stride", least=1), MOST)
     if feature is None:
         return Windows(parent, size, stride)
-    features = (feature,) if isinstance(feature, str) else tuple(feature)
-    if not features:
+    if not isinstance(feature, str) and not feature:
         raise ValueError("window takes at least one feature, or feature=None for windows of examples")
-    return FeatureWindows(parent, features, size, stride)
+    return FeatureWindows(parent, feature_names(feature, "feature"), size, stride)
 
 
 class Windows:

@@ -66,6 +66,8 @@ def store_node(node: Node, path: str | os.PathLike[str], key: str, *, progress: 
     check_key(key)
     if random_streams(node):
         raise ValueError("the source draws random numbers, which cache() would freeze: call it before the seeded map")
+    if isinstance(path, bytes) or not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"path must be a folder for stored examples, got {path!r:.60}")
     root = local_path(path, "a folder for stored examples").absolute()
     runs = runs_of(node)
     more = (*decodings_of(node), *(() if runs is None else (RUNS,)))
