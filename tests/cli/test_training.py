@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 import signal
 import tarfile
 import threading
@@ -48,6 +49,17 @@ def put(folder, **files):
     for name, content in files.items():
         data = content.encode()
         Path(folder, name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
+
+
+@pytest.mark.parametrize(
+    ("script", "begin"),
+    [("my_train.py", "my-train"), ("_t.v2.py", "t-v2"), ("__init__.py", "init"), ("\u00e9t\u00e9 1.py", "t-1"), ("\u00e9.py", "job")],
+)
+def test_scripts_of_any_name_have_jobs_with_generated_names(run, script, begin):
+    Path(script).write_text("print('here')")
+    done = run("train", script)
+    assert done.code == 0, done.err
+    assert re.fullmatch(rf"{begin}(-\d+){{7}}/output/model.tar.gz\n", done.out)
 
 
 def test_pipes_of_records_and_files_side_by_side(found):

@@ -92,6 +92,12 @@ def test_a_predictor_whose_types_are_set_later(session, model):
         SKLearnPredictor()
 
 
+def test_a_predictor_without_serializer_or_deserializer_as_in_version_1(session, model):
+    predictor = model.deploy(endpoint_name="v1")
+    predictor.content_type, predictor.serializer, predictor.deserializer = "text/csv", None, None
+    assert (predictor.predict("1,2"), predictor.accept) == (b"[[3.0, 6.0]]", "*/*")
+
+
 def test_what_a_predictor_reports(session, model, tmp_path):
     (tmp_path / "serve.py").write_text(SCRIPT + "\nprint('the script was imported')\n")
     predictor = model.deploy(endpoint_name="three")
@@ -154,6 +160,16 @@ def test_a_transformer_by_the_name_of_a_model(session, model, tmp_path):
             [factor, 2 * factor],
             [3 * factor, 4 * factor],
         ]
+
+
+def test_a_transformer_refuses_the_name_of_another_job_at_once(session, model, tmp_path):
+    (tmp_path / "rows.csv").write_text("1,2\n")
+    rows = session.upload_data(tmp_path / "rows.csv")
+    first, second = (Transformer(model, 1, "ml.m5.large", sagemaker_session=session) for _ in range(2))
+    first.transform(rows, content_type="text/csv", job_name="one", logs=False, wait=True)
+    with pytest.raises(ValueError, match="the job 'one' already exists"):
+        second.transform(rows, content_type="text/csv", job_name="one", logs=False, wait=False)
+    assert (second.latest_transform_job, second.output_path) == (None, None)
 
 
 def test_an_attached_transformer_leaves_open_what_the_user_did(session, model, tmp_path):

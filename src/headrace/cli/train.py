@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import threading
 from collections.abc import Iterable, Iterator
@@ -96,6 +97,8 @@ LINEAR_LEARNER = "linear-learner"
 SECONDS_A_DAY = 86400.0
 STOPPED = {True: "by SIGTERM", False: "after --max-run"}
 
+UNFIT = re.compile("[^a-zA-Z0-9]+")
+
 T = TypeVar("T")
 
 
@@ -162,7 +165,7 @@ def train(
     """
     if on != RunsOn.RAY and address is not None:
         raise ValueError("--address goes with --on ray")
-    job_name = name or name_from_base(LINEAR_LEARNER if algorithm == LINEAR_LEARNER else Path(algorithm).stem)
+    job_name = name or name_from_base(_base_of(algorithm))
     spec = TrainingSpec(
         name=job_name,
         channels=_once((channel_of(one, input_mode) for one in channel), "--channel"),
@@ -206,6 +209,11 @@ def _set_by_sigterm(stop: threading.Event) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def _base_of(algorithm: str) -> str:
+    """The beginning of a job's name: that of the script, of which job names cannot have dots, underscores and so on."""
+    return UNFIT.sub("-", Path(algorithm).stem).strip("-") or "job"
 
 
 def _container(algorithm: str, source_dir: Path | None, name: str) -> Container:

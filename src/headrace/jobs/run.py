@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,8 +16,8 @@ from headrace.jobs.record import HostLog, JobRecord
 from headrace.jobs.spec import TrainingSpec
 from headrace.jobs.tree import (
     LinkedFiles,
+    archive_entries,
     check_names,
-    empty_folders_below,
     files_below,
     full_disk_reason,
     lay_out,
@@ -139,7 +140,11 @@ class TrainingRun:
 
     def _prepare(self, jobs: list[TrainingJob], stack: ExitStack) -> None:
         try:
-            self._store.resolve(self._artifact("model.tar.gz"))  # an invalid output_path should fail before training
+            # Invalid folders should fail before training.
+            _check_folder("output_path", self._spec.output_path, self._store.resolve(self._artifact("model.tar.gz")).parent)
+            if self._spec.checkpoint_uri is not None:
+                given = self._spec.checkpoint_uri
+                _check_folder("checkpoint_uri", given, self._store.resolve(given))
             self._record.enter("Downloading", "Downloading input data")
             self._prepare_hosts(jobs, stack)
         except JobFailed:
@@ -242,13 +247,29 @@ class TrainingRun:
                 raise JobFailed(f"AlgorithmError: the model is a folder, but the script has left a file at {folder}")
         for folder in folders:
             log_left_out(folder, self._on_line)
-        files = {**empty_folders_below(folders), **files_below(folders)}
+        files = archive_entries(folders)
         check_names(files)
         pack(files, self._store.resolve(model))
         if self._cause is None:
             self._record.finish("Completed", model=model)
         else:
             self._record.finish("Stopped", secondary=self._cause, model=model)
+
+
+def _check_folder(setting: str, uri: str, folder: Path) -> None:
+    """Refuse a folder that cannot be made, or not be written to.
+
+    Raises:
+        JobFailed: A file is in its place, or this user may not write there.
+    """
+    existing = next((one for one in (folder, *folder.parents) if os.path.lexists(one)), folder)
+    if not existing.is_dir():
+        what = f"{existing} is a file" if existing.exists() else f"{existing} is a link that leads nowhere"
+    elif not os.access(existing, os.W_OK | os.X_OK):
+        what = f"{existing} cannot be written to"
+    else:
+        return
+    raise JobFailed(f"ClientError: {setting} {uri} must be a folder, or a new one, but {what}: give another, or move it away")
 
 
 def _wait_for_all(futures: list[Future[None]]) -> None:

@@ -12,7 +12,7 @@ import tarfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from headrace.contracts.job import Channel, Store, TrainingJob
@@ -27,11 +27,11 @@ from headrace.jobs.store import InputObject, list_objects, share
 
 __all__ = [
     "LinkedFiles",
+    "archive_entries",
     "as_json",
     "as_text",
     "check_names",
     "clone_file",
-    "empty_folders_below",
     "files_below",
     "full_disk_as_failure",
     "full_disk_reason",
@@ -249,11 +249,27 @@ def full_disk_reason(error: BaseException, place: Path) -> str | None:
 
 
 def files_below(folders: Sequence[Path]) -> dict[str, Path]:
-    """The files in some folders by relative path. A file in a later folder replaces one with the same path. Follows links."""
+    """The files in some folders by relative path. A later folder's replace those of the same path, or of one that a file and a folder
+    share. Follows links.
+    """
     found: dict[str, Path] = {}
     for folder in folders:
-        found.update({path.relative_to(folder).as_posix(): path for path in list_files_below(folder)})
+        later = {path.relative_to(folder).as_posix(): path for path in list_files_below(folder)}
+        found = {**_beside(found, later), **later}
     return found
+
+
+def _beside(found: dict[str, Path], later: Mapping[str, Path]) -> dict[str, Path]:
+    """What of an archive can stay with later names in it: a name cannot be a file and a folder."""
+    folders = {str(folder) for name in later for folder in PurePosixPath(name).parents} if found else set()
+    clashing = {name for name in found if name in folders or any(str(f) in later for f in PurePosixPath(name).parents)}
+    return {name: path for name, path in found.items() if name not in clashing}
+
+
+def archive_entries(folders: Sequence[Path]) -> dict[str, Path]:
+    """What an archive of some folders holds: their files and empty folders."""
+    files = files_below(folders)
+    return {**_beside(empty_folders_below(folders), files), **files}
 
 
 def empty_folders_below(folders: Sequence[Path]) -> dict[str, Path]:

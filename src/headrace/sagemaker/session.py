@@ -318,7 +318,7 @@ class Session(OnOneMachine):
             return {}
 
     def _named_file(self, kind: str, name: str) -> Path:
-        if not re.fullmatch(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}", name):
+        if not re.fullmatch(r"(?!.{64})[a-zA-Z0-9](-*[a-zA-Z0-9])*", name):
             raise ValueError(f"a name is up to 63 letters, digits and inner hyphens, got {name!r}")
         return self.root / kind / f"{name}.json"
 
