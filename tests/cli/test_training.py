@@ -53,7 +53,13 @@ def put(folder, **files):
 
 @pytest.mark.parametrize(
     ("script", "begin"),
-    [("my_train.py", "my-train"), ("_t.v2.py", "t-v2"), ("__init__.py", "init"), ("\u00e9t\u00e9 1.py", "t-1"), ("\u00e9.py", "job")],
+    [
+        ("my_train.py", "my-train"),
+        ("_t.v2.py", "t-v2"),
+        ("__init__.py", "init"),
+        ("\u00e9t\u00e9 1.py", "t-1"),
+        ("\u00e9.py", "job"),
+    ],
 )
 def test_scripts_of_any_name_have_jobs_with_generated_names(run, script, begin):
     Path(script).write_text("print('here')")

@@ -98,7 +98,9 @@ def test_a_client_with_open_connections_can_be_pickled(echo):
     assert pickle.loads(pickle.dumps(client)).invoke(b"1").body == b"1"
 
 
-@pytest.mark.parametrize("body", ["é", "é".encode(), bytearray("é".encode()), io.BytesIO("é".encode()), io.StringIO("é")])
+@pytest.mark.parametrize(
+    "body", ["é", "é".encode(), bytearray("é".encode()), io.BytesIO("é".encode()), io.StringIO("é")]
+)
 def test_bodies(echo, body):
     assert Client(echo).invoke(body).body == "é".encode()
 

@@ -226,6 +226,25 @@ def test_objects_that_would_get_one_name(store):
         list_objects(Channel(uri="s3://in/ab"), store, "channel train")
 
 
+@pytest.mark.skipif(os.name == "nt", reason="needs links and FIFOs")
+def test_links_that_lead_nowhere_and_fifos_are_not_left_out(tmp_path):
+    folder = tmp_path / "data" / "sub"
+    folder.mkdir(parents=True)
+    (folder / "a.csv").write_text("1")
+    (folder / "link.csv").symlink_to(folder / "a.csv")
+    channel = Channel(uri=str(tmp_path / "data"))
+    assert [one.name for one in list_objects(channel, PathStore(), "channel train")] == ["sub/a.csv", "sub/link.csv"]
+    (folder / "b.csv").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(
+        JobFailed, match=r"^ClientError: Data download failed: sub/b.csv of channel train in .* leads nowhere"
+    ):
+        list_objects(channel, PathStore(), "channel train")
+    (folder / "b.csv").unlink()
+    os.mkfifo(folder / "c.csv")
+    with pytest.raises(JobFailed, match=r"sub/c.csv of channel train in .* neither a file nor a folder"):
+        list_objects(channel, PathStore(), "channel train")
+
+
 def test_paths_as_a_store(tmp_path, monkeypatch):
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "b").write_text("2")

@@ -363,7 +363,8 @@ def test_a_model_folder_that_became_a_file_fails_the_job(run, script):
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "kept"), [("a", "a/b", ["a/b"]), ("a/b", "a", ["a"]), ("a", "a/b/", ["a"]), ("a/b/", "a", ["a"])]
+    ("first", "second", "kept"),
+    [("a", "a/b", ["a/b"]), ("a/b", "a", ["a"]), ("a", "a/b/", ["a"]), ("a/b/", "a", ["a"])],
 )
 def test_a_file_and_a_folder_of_one_name(run, script, store, tmp_path, first, second, kept):
     text = f"""
@@ -377,7 +378,9 @@ def test_a_file_and_a_folder_of_one_name(run, script, store, tmp_path, first, se
     """
     run(script(text), num_hosts=2)
     unpack(store.resolve("s3://out/models/job/output/model.tar.gz"), tmp_path / "model")
-    found = [path.relative_to(tmp_path / "model").as_posix() for path in (tmp_path / "model").rglob("*") if path.is_file()]
+    found = [
+        path.relative_to(tmp_path / "model").as_posix() for path in (tmp_path / "model").rglob("*") if path.is_file()
+    ]
     assert sorted(found) == [*kept, "algo-1", "algo-2"]
 
 

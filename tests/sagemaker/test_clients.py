@@ -4,6 +4,7 @@ import io
 import json
 import re
 import tarfile
+from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import numpy as np
@@ -140,6 +141,7 @@ def test_a_transformer_by_the_name_of_a_model(session, model, tmp_path):
         transformer.transform(rows, content_type="text/csv", split_type="Line", logs=False)
         assert transformer.model_name == name
         job = session.sagemaker_client.describe_transform_job(TransformJobName=transformer.latest_transform_job.name)
+        assert job["TransformStartTime"] <= job["TransformEndTime"] < datetime.now(UTC)
         assert (job["TransformJobName"][:8], job["TransformJobStatus"]) == ("by-name-", "Completed")
         assert job["ModelName"] == name
         attached = Transformer.attach(job["TransformJobName"], Session(session.root))
@@ -226,6 +228,17 @@ def test_jobs_by_the_clients(session, tmp_path):
     client = session.sagemaker_client
     described = client.describe_training_job(TrainingJobName="one")
     assert (described["TrainingJobName"], described["TrainingJobStatus"]) == ("one", "Completed")
+    seconds = (described["TrainingEndTime"] - described["TrainingStartTime"]).total_seconds()
+    assert abs(described["TrainingTimeInSeconds"] - seconds) <= 0.5
+    assert described["BillableTimeInSeconds"] == described["TrainingTimeInSeconds"]
+    assert described["TrainingJobArn"] == "arn:aws:sagemaker:local:000000000000:training-job/one"
+    assert described["CreationTime"] <= described["SecondaryStatusTransitions"][0]["EndTime"] < datetime.now(UTC)
+    with pytest.raises(AttributeError, match=r"'describe_endpoint_config': .* docs/sagemaker.md"):
+        client.describe_endpoint_config(EndpointConfigName="one")
+    with pytest.raises(
+        AttributeError, match="'_current_job_name': private attributes of the SDK's SKLearn are missing"
+    ):
+        _ = estimator._current_job_name
     client.stop_training_job(TrainingJobName="one")  # It has ended, so that nothing happens.
     assert client.describe_training_job(TrainingJobName="one")["TrainingJobStatus"] == "Completed"
     assert repr(estimator.latest_training_job) == "<training job one>"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,6 +13,7 @@ from headrace.contracts.job import Container, Store, TrainingJob
 from headrace.errors import JobFailed
 from headrace.jobs.record import HostLog, JobRecord
 from headrace.jobs.spec import TrainingSpec
+from headrace.jobs.store import check_folder
 from headrace.jobs.tree import (
     LinkedFiles,
     archive_entries,
@@ -26,7 +26,7 @@ from headrace.jobs.tree import (
     provide,
 )
 
-__all__ = ["TrainingRun", "job_of_host"]
+__all__ = ["TrainingRun", "arn_of", "job_of_host"]
 
 POLL_S = 0.1
 REASON_LIMIT = 1024
@@ -62,11 +62,16 @@ def job_of_host(
         hosts=spec.hosts,
         current_host=host,
         instance_type=spec.instance_type,
-        job_arn=f"arn:aws:sagemaker:local:000000000000:training-job/{spec.name.lower()}",
+        job_arn=arn_of(spec.name),
         log=log,
         stop=stop,
         stop_grace_s=stop_grace_s,
     )
+
+
+def arn_of(name: str) -> str:
+    """The made-up ARN of a job."""
+    return f"arn:aws:sagemaker:local:000000000000:training-job/{name.lower()}"
 
 
 class TrainingRun:
@@ -141,10 +146,12 @@ class TrainingRun:
     def _prepare(self, jobs: list[TrainingJob], stack: ExitStack) -> None:
         try:
             # Invalid folders should fail before training.
-            _check_folder("output_path", self._spec.output_path, self._store.resolve(self._artifact("model.tar.gz")).parent)
+            check_folder(
+                "output_path", self._spec.output_path, self._store.resolve(self._artifact("model.tar.gz")).parent
+            )
             if self._spec.checkpoint_uri is not None:
                 given = self._spec.checkpoint_uri
-                _check_folder("checkpoint_uri", given, self._store.resolve(given))
+                check_folder("checkpoint_uri", given, self._store.resolve(given))
             self._record.enter("Downloading", "Downloading input data")
             self._prepare_hosts(jobs, stack)
         except JobFailed:
@@ -254,22 +261,6 @@ class TrainingRun:
             self._record.finish("Completed", model=model)
         else:
             self._record.finish("Stopped", secondary=self._cause, model=model)
-
-
-def _check_folder(setting: str, uri: str, folder: Path) -> None:
-    """Refuse a folder that cannot be made, or not be written to.
-
-    Raises:
-        JobFailed: A file is in its place, or this user may not write there.
-    """
-    existing = next((one for one in (folder, *folder.parents) if os.path.lexists(one)), folder)
-    if not existing.is_dir():
-        what = f"{existing} is a file" if existing.exists() else f"{existing} is a link that leads nowhere"
-    elif not os.access(existing, os.W_OK | os.X_OK):
-        what = f"{existing} cannot be written to"
-    else:
-        return
-    raise JobFailed(f"ClientError: {setting} {uri} must be a folder, or a new one, but {what}: give another, or move it away")
 
 
 def _wait_for_all(futures: list[Future[None]]) -> None:

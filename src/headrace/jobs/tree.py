@@ -19,11 +19,11 @@ from headrace.contracts.job import Channel, Store, TrainingJob
 from headrace.errors import JobFailed, UnsupportedData
 from headrace.io.archive.members import name_parts
 from headrace.io.archive.unpack import unpack_into
-from headrace.io.paths import leads_back, list_files_below
+from headrace.io.paths import list_files_below
 from headrace.io.write.atomic import AtomicFile
 from headrace.jobs.pipes import PipeFeeder, epoch_bytes
 from headrace.jobs.spec import TrainingSpec
-from headrace.jobs.store import InputObject, list_objects, share
+from headrace.jobs.store import InputObject, left_out, list_objects, share
 
 __all__ = [
     "LinkedFiles",
@@ -280,16 +280,6 @@ def empty_folders_below(folders: Sequence[Path]) -> dict[str, Path]:
         for parent, names, files in os.walk(folder)
         if not names and not files and Path(parent) != folder
     }
-
-
-def left_out(folder: Path) -> Iterator[tuple[str, str]]:
-    """The names below a folder of what has no content to keep, and the reason: links that lead nowhere, FIFOs, sockets and devices."""
-    for parent, folders, names in os.walk(folder, followlinks=True):
-        folders[:] = [name for name in folders if not leads_back(Path(parent, name))]
-        for path in (Path(parent, name) for name in names):
-            if not path.is_file():
-                what = "it is neither a file nor a folder" if path.exists() else "it is a link that leads nowhere"
-                yield path.relative_to(folder).as_posix(), what
 
 
 def log_left_out(folder: Path, log: Callable[[str], None]) -> None:
