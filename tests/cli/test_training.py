@@ -105,7 +105,8 @@ def test_content_types_keep_their_parameters(tmp_path):
         return channel_of(f"train={tmp_path}{text}", "File")[1]
 
     assert channel("").content_type is None
-    assert channel(";text/csv;label_size=1").content_type == "text/csv;label_size=1"
+    for parameter in ("label_size=1", "charset=utf-8", "header=present", "boundary=x", "version=2", "profile=a", "q=1"):
+        assert channel(f";text/csv;{parameter}").content_type == f"text/csv;{parameter}"
     seeded = channel(";input_mode=Pipe;text/csv; label_size=1;shuffle_seed=3")
     assert (seeded.content_type, seeded.input_mode, seeded.shuffle_seed) == ("text/csv; label_size=1", "Pipe", 3)
 
@@ -114,6 +115,8 @@ def test_content_types_keep_their_parameters(tmp_path):
     ("text", "message"),
     [
         (";compresion=Gzip", "no setting 'compresion'; the settings are " + ", ".join(SETTINGS)),
+        (";text/csv;inputmode=Pipe", "no setting 'inputmode'; did you mean input_mode?"),
+        (";text/csv;Input-Mode=Pipe", "no setting 'Input-Mode'; did you mean input_mode?"),
         (";compression=gz", "compression must be one of None, Gzip, got 'gz'"),
         (";text/csv;distribution=Half", "distribution must be one of FullyReplicated, ShardedByS3Key, got 'Half'"),
         (";shuffle_seed=-1", "shuffle_seed is an integer, got '-1'"),

@@ -1,5 +1,6 @@
 """Channels, as a script sees them in every mode."""
 
+import contextlib
 import gzip
 import json
 import os
@@ -347,6 +348,32 @@ def test_all_violations_of_limits_are_reported_together():
         "'LONG' has 513 characters",
     ):
         assert words in reported, words
+
+
+def test_settings_of_other_types_are_reported_together():
+    with pytest.raises(ValueError, match="cannot be run") as reported:
+        TrainingSpec(
+            name="a",
+            output_path="m",
+            num_hosts=1.5,
+            max_runtime_s="5",
+            environment={"A": 1},
+            channels={"train": "data", "train_0": Channel(uri="data")},
+        )
+    for part in (
+        "num_hosts must be an integer, got 1.5",
+        "max_runtime_s must be a number, got '5'",
+        "environment variable 'A' must be a string, got int",
+        "channel 'train' must be a Channel, such as Channel(uri=...), got 'data'",
+    ):
+        assert part in str(reported.value)
+
+
+@pytest.mark.parametrize(("length", "fits"), [(63, True), (64, False)])
+def test_hyphens_count_in_names(length, fits):
+    name = "a" + "-" * (length - 2) + "b"
+    with contextlib.nullcontext() if fits else pytest.raises(ValueError, match="its name must be 1 to 63"):
+        TrainingSpec(name=name, output_path="m")
 
 
 @pytest.mark.parametrize(

@@ -443,6 +443,14 @@ def test_names_are_unique(run, script):
         read_job(run.work_dir, "other")
 
 
+def test_a_damaged_record_is_named(run, script):
+    run(script("pass"))
+    path = run.work_dir / "job" / "status.json"
+    path.write_text("{")
+    with pytest.raises(ValueError, match=f"the record of the training job 'job' is damaged: {path} is not JSON"):
+        read_job(run.work_dir, "job")
+
+
 def test_statuses(run, script):
     record = run(script("pass"))
     transitions = record.content["SecondaryStatusTransitions"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import os
 import re
 import signal
@@ -79,8 +80,16 @@ def channel_of(text: str, input_mode: str) -> tuple[str, Channel]:
         elif equals and not of_type:  # A content type may have parameters, but not before it.
             raise ValueError(f"--channel {name} has no setting {setting!r}; the settings are {', '.join(SETTINGS)}")
         else:
+            _refuse_misspelt(name, setting if equals else "")
             of_type.append(part)
     return name, Channel(uri=str(PathStore().resolve(path)), content_type=";".join(of_type) or None, **given)
+
+
+def _refuse_misspelt(channel: str, parameter: str) -> None:
+    """Refuse a parameter of a content type that is nearly a setting: as a parameter it would have no effect."""
+    likely = difflib.get_close_matches(parameter.lower().replace("-", "_"), SETTINGS, n=1, cutoff=0.75)
+    if likely:
+        raise ValueError(f"--channel {channel} has no setting {parameter!r}; did you mean {likely[0]}?")
 
 
 def _value(setting: str, text: str) -> str | int | tuple[str, ...]:

@@ -359,7 +359,8 @@ def _json(name: str, value: Any) -> str:
     try:
         return json.dumps(value)
     except TypeError as error:
-        raise TypeError(f"hyperparameter {name!r}: {error}; pass a number, a string, a list or a dict") from None
+        known = "int(...) or float(...) of it" if hasattr(value, "item") else "a number, a string, a list or a dict"
+        raise TypeError(f"hyperparameter {name!r}: {error}; pass {known}") from None
 
 
 def parse_values(texts: Mapping[str, str]) -> dict[str, Any]:
