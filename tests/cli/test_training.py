@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 import signal
 import tarfile
 import threading
@@ -50,6 +51,23 @@ def put(folder, **files):
         Path(folder, name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
 
 
+@pytest.mark.parametrize(
+    ("script", "begin"),
+    [
+        ("my_train.py", "my-train"),
+        ("_t.v2.py", "t-v2"),
+        ("__init__.py", "init"),
+        ("\u00e9t\u00e9 1.py", "t-1"),
+        ("\u00e9.py", "job"),
+    ],
+)
+def test_scripts_of_any_name_have_jobs_with_generated_names(run, script, begin):
+    Path(script).write_text("print('here')")
+    done = run("train", script)
+    assert done.code == 0, done.err
+    assert re.fullmatch(rf"{begin}(-\d+){{7}}/output/model.tar.gz\n", done.out)
+
+
 def test_pipes_of_records_and_files_side_by_side(found):
     put("lines", a_gz="first", b_gz="second")
     put("plain", c="third")
@@ -87,7 +105,8 @@ def test_content_types_keep_their_parameters(tmp_path):
         return channel_of(f"train={tmp_path}{text}", "File")[1]
 
     assert channel("").content_type is None
-    assert channel(";text/csv;label_size=1").content_type == "text/csv;label_size=1"
+    for parameter in ("label_size=1", "charset=utf-8", "header=present", "boundary=x", "version=2", "profile=a", "q=1"):
+        assert channel(f";text/csv;{parameter}").content_type == f"text/csv;{parameter}"
     seeded = channel(";input_mode=Pipe;text/csv; label_size=1;shuffle_seed=3")
     assert (seeded.content_type, seeded.input_mode, seeded.shuffle_seed) == ("text/csv; label_size=1", "Pipe", 3)
 
@@ -96,6 +115,8 @@ def test_content_types_keep_their_parameters(tmp_path):
     ("text", "message"),
     [
         (";compresion=Gzip", "no setting 'compresion'; the settings are " + ", ".join(SETTINGS)),
+        (";text/csv;inputmode=Pipe", "no setting 'inputmode'; did you mean input_mode?"),
+        (";text/csv;Input-Mode=Pipe", "no setting 'Input-Mode'; did you mean input_mode?"),
         (";compression=gz", "compression must be one of None, Gzip, got 'gz'"),
         (";text/csv;distribution=Half", "distribution must be one of FullyReplicated, ShardedByS3Key, got 'Half'"),
         (";shuffle_seed=-1", "shuffle_seed is an integer, got '-1'"),

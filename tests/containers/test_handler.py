@@ -311,6 +311,17 @@ def test_execution_parameters_that_are_not_json(load):
         handler.execution_parameters()
 
 
+def test_async_functions_are_refused(load):
+    text = """
+    async def model_fn(model_dir): return 1
+    async def predict_fn(data, model): yield 1
+    """
+    with pytest.raises(
+        JobFailed, match=r"model_fn is an async function, .* with def, not async def; predict_fn is an async"
+    ):
+        load(text)
+
+
 def test_all_problems_are_reported_together(load):
     text = """
     def modelfn(model_dir): pass

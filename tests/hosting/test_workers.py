@@ -14,6 +14,7 @@ from headrace.contracts.serving import Request
 from headrace.errors import RequestError
 from headrace.hosting.failures import ContainerError
 from headrace.hosting.http import server as server_module
+from headrace.hosting.stage import script_stage
 from headrace.hosting.workers.isolated import isolated_handler
 
 
@@ -97,6 +98,35 @@ def test_parameters_that_fail_are_reported_where_they_are_asked_for():
     with Server(sample("with_faulty_parameters"), workers=1) as server:
         server.ready()
         assert server.post(b"hello")[0] == 200
+
+
+def test_no_worker_starts_with_another_version_while_others_answer(tmp_path):
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "word").write_text("old")
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import os\n"
+        "def model_fn(folder): return open(folder + '/word').read()\n"
+        "def transform_fn(model, body, content_type, accept): return f'{model} {os.getpid()}', 'text/plain'\n"
+    )
+    with Server(script_stage(str(tmp_path / "model"), entry_point=script), workers=2) as server:
+        server.ready()
+        wait(lambda: server.metric("headrace_workers_ready") == 2)
+        first = int(server.post()[1].split()[1])
+        (tmp_path / "model" / "cache").write_text("written by a script")
+        os.kill(first, signal.SIGKILL)
+        wait(lambda: server.metric("headrace_worker_restarts_total") >= 1)
+        wait(lambda: server.metric("headrace_workers_ready") == 2)
+        (tmp_path / "model" / "word").write_text("newer")
+        second = int(server.post()[1].split()[1])
+        os.kill(second, signal.SIGKILL)
+        wait(lambda: server.metric("headrace_worker_restarts_total") >= 3)
+        assert server.metric("headrace_workers_ready") == 1
+        word, third = server.post()[1].split()
+        assert word == b"old"
+        os.kill(int(third), signal.SIGKILL)
+        wait(lambda: server.metric("headrace_workers_ready") == 2)
+        assert server.post()[1].split()[0] == b"newer"
 
 
 def test_with_one_worker_requests_wait_for_its_replacement():

@@ -1,5 +1,6 @@
 """Channels, as a script sees them in every mode."""
 
+import contextlib
 import gzip
 import json
 import os
@@ -226,6 +227,25 @@ def test_objects_that_would_get_one_name(store):
         list_objects(Channel(uri="s3://in/ab"), store, "channel train")
 
 
+@pytest.mark.skipif(os.name == "nt", reason="needs links and FIFOs")
+def test_links_that_lead_nowhere_and_fifos_are_not_left_out(tmp_path):
+    folder = tmp_path / "data" / "sub"
+    folder.mkdir(parents=True)
+    (folder / "a.csv").write_text("1")
+    (folder / "link.csv").symlink_to(folder / "a.csv")
+    channel = Channel(uri=str(tmp_path / "data"))
+    assert [one.name for one in list_objects(channel, PathStore(), "channel train")] == ["sub/a.csv", "sub/link.csv"]
+    (folder / "b.csv").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(
+        JobFailed, match=r"^ClientError: Data download failed: sub/b.csv of channel train in .* leads nowhere"
+    ):
+        list_objects(channel, PathStore(), "channel train")
+    (folder / "b.csv").unlink()
+    os.mkfifo(folder / "c.csv")
+    with pytest.raises(JobFailed, match=r"sub/c.csv of channel train in .* neither a file nor a folder"):
+        list_objects(channel, PathStore(), "channel train")
+
+
 def test_paths_as_a_store(tmp_path, monkeypatch):
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "b").write_text("2")
@@ -328,6 +348,32 @@ def test_all_violations_of_limits_are_reported_together():
         "'LONG' has 513 characters",
     ):
         assert words in reported, words
+
+
+def test_settings_of_other_types_are_reported_together():
+    with pytest.raises(ValueError, match="cannot be run") as reported:
+        TrainingSpec(
+            name="a",
+            output_path="m",
+            num_hosts=1.5,
+            max_runtime_s="5",
+            environment={"A": 1},
+            channels={"train": "data", "train_0": Channel(uri="data")},
+        )
+    for part in (
+        "num_hosts must be an integer, got 1.5",
+        "max_runtime_s must be a number, got '5'",
+        "environment variable 'A' must be a string, got int",
+        "channel 'train' must be a Channel, such as Channel(uri=...), got 'data'",
+    ):
+        assert part in str(reported.value)
+
+
+@pytest.mark.parametrize(("length", "fits"), [(63, True), (64, False)])
+def test_hyphens_count_in_names(length, fits):
+    name = "a" + "-" * (length - 2) + "b"
+    with contextlib.nullcontext() if fits else pytest.raises(ValueError, match="its name must be 1 to 63"):
+        TrainingSpec(name=name, output_path="m")
 
 
 @pytest.mark.parametrize(

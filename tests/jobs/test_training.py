@@ -362,6 +362,28 @@ def test_a_model_folder_that_became_a_file_fails_the_job(run, script):
         run(script(text))
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "kept"),
+    [("a", "a/b", ["a/b"]), ("a/b", "a", ["a"]), ("a", "a/b/", ["a"]), ("a/b/", "a", ["a"])],
+)
+def test_a_file_and_a_folder_of_one_name(run, script, store, tmp_path, first, second, kept):
+    text = f"""
+        import os
+        name = {first!r} if os.environ["SM_CURRENT_HOST"] == "algo-1" else {second!r}
+        path = os.environ["SM_MODEL_DIR"] + "/" + name
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        if not name.endswith("/"):
+            open(path, "w").close()
+        open(os.environ["SM_MODEL_DIR"] + "/" + os.environ["SM_CURRENT_HOST"], "w").close()
+    """
+    run(script(text), num_hosts=2)
+    unpack(store.resolve("s3://out/models/job/output/model.tar.gz"), tmp_path / "model")
+    found = [
+        path.relative_to(tmp_path / "model").as_posix() for path in (tmp_path / "model").rglob("*") if path.is_file()
+    ]
+    assert sorted(found) == [*kept, "algo-1", "algo-2"]
+
+
 def test_a_failed_job_keeps_what_it_put_out(run, script, store):
     text = "import os; open(os.environ['SM_OUTPUT_DATA_DIR'] + '/x', 'w').write('1'); raise SystemExit(1)"
     with pytest.raises(JobFailed):
@@ -388,6 +410,24 @@ def test_an_invalid_output_path_is_reported_before_training(run, script):
     assert run.lines == []
 
 
+@pytest.mark.parametrize("setting", ["output_path", "checkpoint_uri"])
+@pytest.mark.parametrize("uri", ["s3://out/file", "s3://out/file/below"])
+def test_a_file_in_the_place_of_a_folder_is_reported_before_training(run, script, store, setting, uri):
+    path = store.resolve(store.put("s3://out/file", "x"))
+    message = f"^ClientError: {setting} {uri} must be a folder, or a new one, but {path} is a file: give another"
+    with pytest.raises(JobFailed, match=message):
+        run(script("print('trained')"), **{setting: uri})
+    assert run.lines == []
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="the superuser may write everywhere")
+def test_a_folder_that_cannot_be_written_to_is_reported_before_training(run, script, store):
+    store.resolve("s3://out").mkdir(parents=True, mode=0o500)
+    with pytest.raises(JobFailed, match="^ClientError: output_path s3://out/models .* cannot be written to"):
+        run(script("print('trained')"))
+    assert run.lines == []
+
+
 def test_a_missing_script(run, tmp_path):
     with pytest.raises(JobFailed, match="no file nothing.py"):
         run(ScriptContainer(entry_point=tmp_path / "nothing.py"))
@@ -401,6 +441,14 @@ def test_names_are_unique(run, script):
     run(script("pass"))
     with pytest.raises(ValueError, match="there is no training job 'other'"):
         read_job(run.work_dir, "other")
+
+
+def test_a_damaged_record_is_named(run, script):
+    run(script("pass"))
+    path = run.work_dir / "job" / "status.json"
+    path.write_text("{")
+    with pytest.raises(ValueError, match=f"the record of the training job 'job' is damaged: {path} is not JSON"):
+        read_job(run.work_dir, "job")
 
 
 def test_statuses(run, script):

@@ -4,6 +4,7 @@ import io
 import json
 import re
 import tarfile
+from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import numpy as np
@@ -92,6 +93,12 @@ def test_a_predictor_whose_types_are_set_later(session, model):
         SKLearnPredictor()
 
 
+def test_a_predictor_without_serializer_or_deserializer_as_in_version_1(session, model):
+    predictor = model.deploy(endpoint_name="v1")
+    predictor.content_type, predictor.serializer, predictor.deserializer = "text/csv", None, None
+    assert (predictor.predict("1,2"), predictor.accept) == (b"[[3.0, 6.0]]", "*/*")
+
+
 def test_what_a_predictor_reports(session, model, tmp_path):
     (tmp_path / "serve.py").write_text(SCRIPT + "\nprint('the script was imported')\n")
     predictor = model.deploy(endpoint_name="three")
@@ -134,6 +141,7 @@ def test_a_transformer_by_the_name_of_a_model(session, model, tmp_path):
         transformer.transform(rows, content_type="text/csv", split_type="Line", logs=False)
         assert transformer.model_name == name
         job = session.sagemaker_client.describe_transform_job(TransformJobName=transformer.latest_transform_job.name)
+        assert job["TransformStartTime"] <= job["TransformEndTime"] < datetime.now(UTC)
         assert (job["TransformJobName"][:8], job["TransformJobStatus"]) == ("by-name-", "Completed")
         assert job["ModelName"] == name
         attached = Transformer.attach(job["TransformJobName"], Session(session.root))
@@ -154,6 +162,16 @@ def test_a_transformer_by_the_name_of_a_model(session, model, tmp_path):
             [factor, 2 * factor],
             [3 * factor, 4 * factor],
         ]
+
+
+def test_a_transformer_refuses_the_name_of_another_job_at_once(session, model, tmp_path):
+    (tmp_path / "rows.csv").write_text("1,2\n")
+    rows = session.upload_data(tmp_path / "rows.csv")
+    first, second = (Transformer(model, 1, "ml.m5.large", sagemaker_session=session) for _ in range(2))
+    first.transform(rows, content_type="text/csv", job_name="one", logs=False, wait=True)
+    with pytest.raises(ValueError, match="the job 'one' already exists"):
+        second.transform(rows, content_type="text/csv", job_name="one", logs=False, wait=False)
+    assert (second.latest_transform_job, second.output_path) == (None, None)
 
 
 def test_an_attached_transformer_leaves_open_what_the_user_did(session, model, tmp_path):
@@ -210,6 +228,17 @@ def test_jobs_by_the_clients(session, tmp_path):
     client = session.sagemaker_client
     described = client.describe_training_job(TrainingJobName="one")
     assert (described["TrainingJobName"], described["TrainingJobStatus"]) == ("one", "Completed")
+    seconds = (described["TrainingEndTime"] - described["TrainingStartTime"]).total_seconds()
+    assert abs(described["TrainingTimeInSeconds"] - seconds) <= 0.5
+    assert described["BillableTimeInSeconds"] == described["TrainingTimeInSeconds"]
+    assert described["TrainingJobArn"] == "arn:aws:sagemaker:local:000000000000:training-job/one"
+    assert described["CreationTime"] <= described["SecondaryStatusTransitions"][0]["EndTime"] < datetime.now(UTC)
+    with pytest.raises(AttributeError, match=r"'describe_endpoint_config': .* docs/sagemaker.md"):
+        client.describe_endpoint_config(EndpointConfigName="one")
+    with pytest.raises(
+        AttributeError, match="'_current_job_name': private attributes of the SDK's SKLearn are missing"
+    ):
+        _ = estimator._current_job_name
     client.stop_training_job(TrainingJobName="one")  # It has ended, so that nothing happens.
     assert client.describe_training_job(TrainingJobName="one")["TrainingJobStatus"] == "Completed"
     assert repr(estimator.latest_training_job) == "<training job one>"

@@ -312,6 +312,29 @@ def test_a_job_in_the_background(session, tmp_path):
     assert found.model_data == estimator.model_data
 
 
+@pytest.mark.parametrize("wait", [True, False])
+def test_the_name_of_another_job_is_refused_at_once(session, tmp_path, wait):
+    (tmp_path / "a.py").write_text("print(1)\n")
+    first = sagemaker.SKLearn(entry_point=tmp_path / "a.py", sagemaker_session=session)
+    first.fit(job_name="one", logs=False)
+    code = first.latest_training_job.code()
+    before = session.resolve(code.uri).read_bytes()
+    (tmp_path / "b.py").write_text("print(2)\n")
+    second = sagemaker.SKLearn(entry_point=tmp_path / "b.py", sagemaker_session=session)
+    with pytest.raises(ValueError, match="the job 'one' already exists: job names are unique; choose another job_name"):
+        second.fit(job_name="one", logs=False, wait=wait)
+    assert second.latest_training_job is None
+    assert session.resolve(code.uri).read_bytes() == before
+
+
+def test_a_job_that_was_not_waited_for_has_a_record(session, tmp_path):
+    (tmp_path / "slow.py").write_text("import time\ntime.sleep(0.5)\n")
+    estimator = sagemaker.SKLearn(entry_point=tmp_path / "slow.py", sagemaker_session=session)
+    estimator.fit(job_name="one", wait=False, logs=False)
+    assert session.describe_training_job("one")["TrainingJobStatus"] == "InProgress"
+    estimator.latest_training_job.wait()
+
+
 def test_an_attached_estimator_finds_a_script_of_any_name(session, tmp_path):
     script = tmp_path / 'tr\u00e4"in.py'
     script.write_text("def model_fn(model_dir): return None\n")

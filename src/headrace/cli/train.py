@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import os
+import re
 import signal
 import threading
 from collections.abc import Iterable, Iterator
@@ -78,8 +80,16 @@ def channel_of(text: str, input_mode: str) -> tuple[str, Channel]:
         elif equals and not of_type:  # A content type may have parameters, but not before it.
             raise ValueError(f"--channel {name} has no setting {setting!r}; the settings are {', '.join(SETTINGS)}")
         else:
+            _refuse_misspelt(name, setting if equals else "")
             of_type.append(part)
     return name, Channel(uri=str(PathStore().resolve(path)), content_type=";".join(of_type) or None, **given)
+
+
+def _refuse_misspelt(channel: str, parameter: str) -> None:
+    """Refuse a parameter of a content type that is nearly a setting: as a parameter it would have no effect."""
+    likely = difflib.get_close_matches(parameter.lower().replace("-", "_"), SETTINGS, n=1, cutoff=0.75)
+    if likely:
+        raise ValueError(f"--channel {channel} has no setting {parameter!r}; did you mean {likely[0]}?")
 
 
 def _value(setting: str, text: str) -> str | int | tuple[str, ...]:
@@ -95,6 +105,8 @@ def _value(setting: str, text: str) -> str | int | tuple[str, ...]:
 LINEAR_LEARNER = "linear-learner"
 SECONDS_A_DAY = 86400.0
 STOPPED = {True: "by SIGTERM", False: "after --max-run"}
+
+UNFIT = re.compile("[^a-zA-Z0-9]+")
 
 T = TypeVar("T")
 
@@ -162,7 +174,7 @@ def train(
     """
     if on != RunsOn.RAY and address is not None:
         raise ValueError("--address goes with --on ray")
-    job_name = name or name_from_base(LINEAR_LEARNER if algorithm == LINEAR_LEARNER else Path(algorithm).stem)
+    job_name = name or name_from_base(_base_of(algorithm))
     spec = TrainingSpec(
         name=job_name,
         channels=_once((channel_of(one, input_mode) for one in channel), "--channel"),
@@ -206,6 +218,11 @@ def _set_by_sigterm(stop: threading.Event) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def _base_of(algorithm: str) -> str:
+    """The beginning of a job's name: that of the script, of which job names cannot have dots, underscores and so on."""
+    return UNFIT.sub("-", Path(algorithm).stem).strip("-") or "job"
 
 
 def _container(algorithm: str, source_dir: Path | None, name: str) -> Container:

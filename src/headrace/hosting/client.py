@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import IO, Any, TypedDict
 from urllib.parse import urlsplit
 
 from headrace.errors import HeadraceError
 
-__all__ = ["Client", "InvocationResult", "InvokeOptions", "ModelError"]
+__all__ = ["Body", "Client", "InvocationResult", "InvokeOptions", "ModelError"]
 
 PREFIX = "X-Amzn-SageMaker-"
 MOST_MESSAGE = 2048
 MODEL_ERROR = 424
 TIMED_OUT = 504
+UNFIT = re.compile("[^\t\x20-\x7e\x80-\xff]")
+Body = bytes | bytearray | memoryview | str | IO[bytes]
 
 
 class ModelError(HeadraceError, RuntimeError):
@@ -70,7 +74,7 @@ class InvokeOptions(TypedDict, total=False):
 
 
 class Client:
-    """A client of one endpoint. Safe in threads. Connections are kept open and reused.
+    """A client of one endpoint. Safe in threads, in forked processes and for pickling. Connections are kept open and reused.
 
     Args:
         address: ``http://host:port``, and a path before ``/invocations`` where several endpoints share a port.
@@ -86,11 +90,14 @@ class Client:
         if parts.scheme != "http" or not parts.hostname or not port:
             raise ValueError(f"the address of an endpoint is http://host:port, got {address!r}")
         self._host, self._port, self._prefix = parts.hostname, port, parts.path.rstrip("/")
-        self._idle: list[http.client.HTTPConnection] = []
+        self._idle: list[tuple[int, http.client.HTTPConnection]] = []  # with the process that opened it
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.address,)
 
     def invoke(
         self,
-        body: bytes | str,
+        body: Body,
         *,
         content_type: str = "application/json",
         accept: str | None = None,
@@ -102,7 +109,7 @@ class Client:
         """Get a prediction.
 
         Args:
-            body: The request; text is sent as UTF-8.
+            body: The request: bytes, a text, which is sent as UTF-8, or an open file, which is read to its end.
             content_type: Its content type.
             accept: The content type that the answer should have.
             custom_attributes: Passed on to the container; at most 1024 visible ASCII characters.
@@ -113,7 +120,11 @@ class Client:
         Raises:
             ModelError: A container or the endpoint itself answered with an error.
             ConnectionError: No endpoint listens at this address.
+            TypeError: The body is something else.
+            ValueError: A header holds a character that HTTP cannot send, or ``timeout_s`` is not above 0.
         """
+        if timeout_s <= 0:
+            raise ValueError(f"timeout_s must be above 0, got {timeout_s}")
         given = {
             "Content-Type": content_type,
             "Accept": accept,
@@ -122,7 +133,8 @@ class Client:
             PREFIX + "Inference-Id": inference_id,
         }
         headers = {name: value for name, value in given.items() if value is not None}
-        payload = body.encode() if isinstance(body, str) else bytes(body)
+        _check_headers(headers)
+        payload = _to_bytes(body)
         try:
             status, found, answer = self.request("POST", "/invocations", payload, headers, timeout_s=timeout_s)
         except TimeoutError as error:
@@ -176,10 +188,15 @@ class Client:
             self.close()
 
     def _take_idle(self) -> http.client.HTTPConnection | None:
-        try:
-            return self._idle.pop()
-        except IndexError:
-            return None
+        """An idle connection of this process. Those that it was forked with belong to the process that opened them."""
+        while True:
+            try:
+                owner, connection = self._idle.pop()
+            except IndexError:
+                return None
+            if owner == os.getpid():
+                return connection
+            connection.close()  # this copy of the socket; the other process keeps its own
 
     def _once(
         self,
@@ -203,8 +220,30 @@ class Client:
         if answer.will_close:
             connection.close()
         else:
-            self._idle.append(connection)
+            self._idle.append((os.getpid(), connection))
         return found
+
+
+def _to_bytes(body: Body) -> bytes:
+    found = body.read() if hasattr(body, "read") else body
+    if isinstance(found, str):
+        return found.encode()
+    try:
+        return bytes(memoryview(found))  # not bytes(found), which makes NULs of a number, and bytes of a list
+    except TypeError:
+        raise TypeError(
+            f"the body of a request is bytes, a text or an open file, got {type(body).__name__}: convert it first, or give "
+            "the predictor a serializer such as CSVSerializer()"
+        ) from None
+
+
+def _check_headers(headers: Mapping[str, str]) -> None:
+    for name, value in headers.items():
+        if unfit := UNFIT.search(value):
+            raise ValueError(
+                f"{name} holds the character {unfit[0]!a} at {unfit.start()}, which a header of HTTP cannot hold: "
+                "use visible ASCII characters, such as the value as JSON or Base64"
+            )
 
 
 def _model_error(status: int, answer: bytes) -> ModelError:

@@ -16,7 +16,7 @@ from typing import Any, Literal, Unpack
 from headrace import _hooks
 from headrace._ray.connection import find_cluster
 from headrace.errors import LOG_MARK
-from headrace.hosting.client import Client, InvocationResult, InvokeOptions
+from headrace.hosting.client import Body, Client, InvocationResult, InvokeOptions
 from headrace.hosting.registry import EndpointEntry, EndpointError, all_entries
 from headrace.hosting.run import LEAVE_S, remove_replicas, start_process
 from headrace.hosting.settings import RaySettings, Settings
@@ -118,7 +118,7 @@ class Endpoint:
 
     def invoke(
         self,
-        body: bytes | str,
+        body: Body,
         **options: Unpack[InvokeOptions],
     ) -> InvocationResult:
         """Get a prediction; see :meth:`headrace.hosting.client.Client.invoke`.

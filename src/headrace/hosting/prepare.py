@@ -12,12 +12,13 @@ from pathlib import Path
 
 from headrace.containers.code import stage as stage_code
 from headrace.containers.script import ScriptContainer
-from headrace.errors import CorruptFile, NoFiles, UnsupportedData, Where
+from headrace.errors import CorruptFile, JobFailed, NoFiles, UnsupportedData, Where
 from headrace.hosting.stage import SCRIPT, Stage
 from headrace.io.archive.unpack import unpack
+from headrace.io.paths import list_files_below
 from headrace.io.system import discard_folder
 
-__all__ = ["prepare_stages", "unpack_model", "unpack_models"]
+__all__ = ["prepare_stages", "states_of_files", "unpack_model", "unpack_models"]
 
 
 def unpack_model(archive: str | os.PathLike[str], folder: str | os.PathLike[str]) -> None:
@@ -120,3 +121,31 @@ def _with_requirements(stage: Stage, log: Callable[[str], None]) -> Stage:
         return stage
     own = ScriptContainer(**stage.arguments).interpreter(stage.model_dir, log=log)
     return stage if own is None else replace(stage, interpreter=own)
+
+
+def states_of_files(stages: Sequence[Stage]) -> dict[str, tuple[int, int]]:
+    """Size and modification time of each file that decides the answers of stages: those of models, and the code of scripts.
+
+    Args:
+        stages: Prepared stages.
+    """
+    found = {}
+    for stage in stages:
+        for path in _files_of(stage):
+            with contextlib.suppress(OSError):
+                status = path.stat()
+                found[str(path)] = status.st_size, status.st_mtime_ns
+    return found
+
+
+def _files_of(stage: Stage) -> Iterator[Path]:
+    if stage.model_dir is not None:
+        yield from list_files_below(Path(stage.model_dir).absolute())
+    if stage.factory != SCRIPT:
+        return
+    with contextlib.suppress(JobFailed):
+        code = ScriptContainer(**stage.arguments).code(stage.model_dir)
+        if code.is_whole:
+            yield from (path for path in list_files_below(code.folder) if path.suffix == ".py")
+        else:
+            yield code.path

@@ -18,7 +18,7 @@ from headrace.io.write.atomic import write_atomic
 
 __all__ = ["ENDPOINT_NAME", "EndpointEntry", "EndpointError", "all_entries", "state_folder"]
 
-ENDPOINT_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
+ENDPOINT_NAME = re.compile(r"(?!.{64})[a-zA-Z0-9](-*[a-zA-Z0-9])*")
 CLAIMS, CLAIM_PAUSE_S = 20, 0.01
 
 

@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 
-HOSTNAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
+HOSTNAME = re.compile(r"(?!.{64})[a-zA-Z0-9](-*[a-zA-Z0-9])*")
 MOST_CONTAINERS = 15
 MOST_VARIABLES, MOST_VARIABLE_BYTES, MOST_ENVIRONMENT_BYTES = 100, 1024, 32 << 10
 

@@ -28,7 +28,7 @@ from headrace.io.system import discard_folder, usable_cores
 from headrace.jobs.actors import EventQueue, RemoteActor, node_name, shared_folder_token, size_of_place
 from headrace.jobs.run import TrainingRun, job_of_host
 from headrace.jobs.spec import TrainingSpec
-from headrace.jobs.tree import LinkedFiles, empty_folders_below, files_below, lay_out, log_left_out, provide
+from headrace.jobs.tree import LinkedFiles, archive_entries, lay_out, log_left_out, provide
 
 __all__ = ["ADDRESSES", "HostWorker", "RayTrainingRun"]
 
@@ -95,7 +95,7 @@ class HostWorker:
             with tarfile.open(mode="w", fileobj=file, format=tarfile.PAX_FORMAT, dereference=True) as archive:
                 for folder in KEPT:
                     place = [self._job.base_dir / folder]
-                    for name, path in {**empty_folders_below(place), **files_below(place)}.items():
+                    for name, path in archive_entries(place).items():
                         archive.add(path, f"{folder}/{name}")
             file.seek(0)
             while piece := file.read(PIECE_BYTES):

@@ -183,12 +183,17 @@ def read_named(read: Callable[[Path], Record], work_dir: Path, name: str, kind: 
     """The record of a job, read by ``read`` from its folder.
 
     Raises:
-        ValueError: The job does not exist.
+        ValueError: The job does not exist, or its record is damaged.
     """
     try:
         return read(Path(work_dir) / name)
     except FileNotFoundError:
         raise ValueError(f"there is no {kind} job {name!r} in {work_dir}") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(
+            f"the record of the {kind} job {name!r} is damaged: {Path(work_dir) / name / 'status.json'} is not JSON ({error}). "
+            "Remove the folder of the job to use its name again"
+        ) from error
 
 
 def _now() -> str:

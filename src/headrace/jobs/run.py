@@ -13,10 +13,11 @@ from headrace.contracts.job import Container, Store, TrainingJob
 from headrace.errors import JobFailed
 from headrace.jobs.record import HostLog, JobRecord
 from headrace.jobs.spec import TrainingSpec
+from headrace.jobs.store import check_folder
 from headrace.jobs.tree import (
     LinkedFiles,
+    archive_entries,
     check_names,
-    empty_folders_below,
     files_below,
     full_disk_reason,
     lay_out,
@@ -25,7 +26,7 @@ from headrace.jobs.tree import (
     provide,
 )
 
-__all__ = ["TrainingRun", "job_of_host"]
+__all__ = ["TrainingRun", "arn_of", "job_of_host"]
 
 POLL_S = 0.1
 REASON_LIMIT = 1024
@@ -61,11 +62,16 @@ def job_of_host(
         hosts=spec.hosts,
         current_host=host,
         instance_type=spec.instance_type,
-        job_arn=f"arn:aws:sagemaker:local:000000000000:training-job/{spec.name.lower()}",
+        job_arn=arn_of(spec.name),
         log=log,
         stop=stop,
         stop_grace_s=stop_grace_s,
     )
+
+
+def arn_of(name: str) -> str:
+    """The made-up ARN of a job."""
+    return f"arn:aws:sagemaker:local:000000000000:training-job/{name.lower()}"
 
 
 class TrainingRun:
@@ -139,7 +145,13 @@ class TrainingRun:
 
     def _prepare(self, jobs: list[TrainingJob], stack: ExitStack) -> None:
         try:
-            self._store.resolve(self._artifact("model.tar.gz"))  # an invalid output_path should fail before training
+            # Invalid folders should fail before training.
+            check_folder(
+                "output_path", self._spec.output_path, self._store.resolve(self._artifact("model.tar.gz")).parent
+            )
+            if self._spec.checkpoint_uri is not None:
+                given = self._spec.checkpoint_uri
+                check_folder("checkpoint_uri", given, self._store.resolve(given))
             self._record.enter("Downloading", "Downloading input data")
             self._prepare_hosts(jobs, stack)
         except JobFailed:
@@ -242,7 +254,7 @@ class TrainingRun:
                 raise JobFailed(f"AlgorithmError: the model is a folder, but the script has left a file at {folder}")
         for folder in folders:
             log_left_out(folder, self._on_line)
-        files = {**empty_folders_below(folders), **files_below(folders)}
+        files = archive_entries(folders)
         check_names(files)
         pack(files, self._store.resolve(model))
         if self._cause is None:

@@ -10,7 +10,7 @@ from typing import Literal, get_args, get_origin, get_type_hints
 from headrace.contracts.job import DAY_S, Channel
 from headrace.io.json_text import load_json
 
-__all__ = ["TrainingSpec"]
+__all__ = ["TrainingSpec", "is_number", "is_whole"]
 
 MOST_HYPERPARAMETERS = 100
 MOST_VARIABLES = 100
@@ -29,7 +29,7 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
 NUL = "\0"
 SURROGATE = re.compile("[\ud800-\udc7f\udd00-\udfff]")  # the others stand for bytes of names that are not UTF-8
 EPOCH = re.compile("0|[1-9][0-9]*")
-JOB_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
+JOB_NAME = re.compile(r"(?!.{64})[a-zA-Z0-9](-*[a-zA-Z0-9])*")
 CHANNEL_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 VARIABLE_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
@@ -82,9 +82,13 @@ class TrainingSpec:
             yield "its name must be 1 to 63 letters, digits and hyphens, and begin and end with a letter or a digit"
         if self.input_mode not in CHOICES["input_mode"]:
             yield f"input_mode must be one of {', '.join(CHOICES['input_mode'])}, got {self.input_mode!r}"
-        if self.num_hosts < 1:
+        if not is_whole(self.num_hosts):
+            yield f"num_hosts must be an integer, got {self.num_hosts!r}"
+        elif self.num_hosts < 1:
             yield f"it needs at least 1 host, got {self.num_hosts}"
-        if not 0 < self.max_runtime_s <= LONGEST_RUN_S:
+        if not is_number(self.max_runtime_s):
+            yield f"max_runtime_s must be a number, got {self.max_runtime_s!r}"
+        elif not 0 < self.max_runtime_s <= LONGEST_RUN_S:
             yield f"max_runtime_s must be above 0 and at most {LONGEST_RUN_S:.0f} (28 days), got {self.max_runtime_s}"
 
     def _of_hyperparameters(self) -> Iterator[str]:
@@ -109,9 +113,12 @@ class TrainingSpec:
         for name, channel in self.channels.items():
             if not CHANNEL_NAME.fullmatch(name) or name in (".", ".."):
                 yield f"channel name {name!r} must be 1 to 64 letters, digits, dots, hyphens and underscores"
+            if not isinstance(channel, Channel):
+                yield f"channel {name!r} must be a Channel, such as Channel(uri=...), got {channel!r}"  # type: ignore[unreachable]
+                continue
             yield from (f"channel {name!r}: {problem}" for problem in _of_channel(channel))
             pipe, _, epoch = name.rpartition("_")
-            is_pipe_name = EPOCH.fullmatch(epoch) and pipe in self.channels and self.channels[pipe].input_mode == "Pipe"
+            is_pipe_name = EPOCH.fullmatch(epoch) and getattr(self.channels.get(pipe), "input_mode", None) == "Pipe"
             if is_pipe_name and channel.input_mode != "Pipe":
                 yield f"channel {name!r} has the name of the pipe of channel {pipe!r} for epoch {epoch}: rename one of the two"
 
@@ -121,10 +128,23 @@ class TrainingSpec:
         for name, value in self.environment.items():
             if not VARIABLE_NAME.fullmatch(name) or len(name) > VARIABLE_CHARACTERS:
                 yield f"environment variable {name[:40]!r} must have letters, digits and underscores only, and not begin with a digit"
+            if not isinstance(value, str):
+                yield f"environment variable {name!r} must be a string, got {type(value).__name__}"  # type: ignore[unreachable]
+                continue
             if fault := _first_unfit([value]):
                 yield f"environment variable {name!r} has {fault}, which it cannot hold"
             if len(value) > VARIABLE_CHARACTERS:
                 yield f"environment variable {name!r} has {len(value)} characters; the limit is {VARIABLE_CHARACTERS}"
+
+
+def is_whole(value: object) -> bool:
+    """Whether a setting is an integer, and not a boolean."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def is_number(value: object) -> bool:
+    """Whether a setting is a number, and not a boolean."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _texts_of(value: str) -> list[str]:

@@ -16,14 +16,16 @@ import numpy as np
 from headrace.contracts.job import Channel, Store, StoredObject
 from headrace.errors import JobFailed
 from headrace.io.json_text import load_json
-from headrace.io.paths import TEMPORARY_SUFFIX, list_files_below
+from headrace.io.paths import TEMPORARY_SUFFIX, leads_back, list_files_below
 
 __all__ = [
     "InputObject",
     "PathStore",
     "as_uri_part",
     "augmented_values",
+    "check_folder",
     "cut_prefix",
+    "left_out",
     "list_objects",
     "objects_below",
     "share",
@@ -100,6 +102,34 @@ def objects_below(path: Path, uri: str, *, ends_in_slash: bool = False) -> list[
     return [StoredObject(uri=stem + as_uri_part(rest, uri), path=file) for rest, file in named]
 
 
+def left_out(folder: Path) -> Iterator[tuple[str, str]]:
+    """The names below a folder of what has no content to keep, and the reason: links that lead nowhere, FIFOs, sockets and devices."""
+    for parent, folders, names in os.walk(folder, followlinks=True):
+        folders[:] = [name for name in folders if not leads_back(Path(parent, name))]
+        for path in (Path(parent, name) for name in names):
+            if not path.is_file() and os.path.lexists(path):  # not one that a writer has just removed
+                what = "it is neither a file nor a folder" if path.exists() else "it is a link that leads nowhere"
+                yield path.relative_to(folder).as_posix(), what
+
+
+def check_folder(setting: str, uri: str, folder: Path) -> None:
+    """Refuse a folder that cannot be made, or not be written to.
+
+    Raises:
+        JobFailed: A file is in its place, or this user may not write there.
+    """
+    existing = next((one for one in (folder, *folder.parents) if os.path.lexists(one)), folder)
+    if not existing.is_dir():
+        what = f"{existing} is a file" if existing.exists() else f"{existing} is a link that leads nowhere"
+    elif not os.access(existing, os.W_OK | os.X_OK):
+        what = f"{existing} cannot be written to"
+    else:
+        return
+    raise JobFailed(
+        f"ClientError: {setting} {uri} must be a folder, or a new one, but {what}: give another, or move it away"
+    )
+
+
 REFERENCE = "-ref"
 
 
@@ -127,11 +157,15 @@ def list_objects(channel: Channel, store: Store, name: str) -> list[InputObject]
         name: The name of the channel in errors: ``"channel train"``.
 
     Raises:
-        JobFailed: There are none, or a manifest names a missing object.
+        JobFailed: There are none, a manifest names a missing object, or the folder holds a link that leads nowhere or a FIFO.
     """
     if channel.data_type == "ManifestFile":
         found = list(_of_manifest(channel, store, name))
     else:
+        for one, what in left_out(store.resolve(channel.uri)):
+            raise JobFailed(
+                f"ClientError: Data download failed: {one} of {name} in {channel.uri} cannot be read: {what}; get its target, or remove it"
+            )
         found = [
             InputObject(name=cut_prefix(one.uri, channel.uri), path=one.path, uri=one.uri)
             for one in store.objects(channel.uri)

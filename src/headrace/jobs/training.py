@@ -12,7 +12,7 @@ from headrace.contracts.job import Channel, Container, Store
 from headrace.io.system import discard_folder, lock
 from headrace.jobs.ray import RayTrainingRun
 from headrace.jobs.record import ABANDONED, JobFiles, JobRecord, read_named, show
-from headrace.jobs.run import TrainingRun
+from headrace.jobs.run import TrainingRun, arn_of
 from headrace.jobs.spec import TrainingSpec
 from headrace.jobs.tree import full_disk_as_failure
 
@@ -131,6 +131,7 @@ def _describe(spec: TrainingSpec) -> dict[str, object]:
     image = {} if spec.image is None else {"TrainingImage": spec.image}
     checkpoints = {} if spec.checkpoint_uri is None else {"CheckpointConfig": {"S3Uri": spec.checkpoint_uri}}
     return {
+        "TrainingJobArn": arn_of(spec.name),
         "AlgorithmSpecification": {**image, "TrainingInputMode": spec.input_mode},
         "HyperParameters": dict(spec.hyperparameters),
         "InputDataConfig": [_describe_channel(name, channel) for name, channel in spec.channels.items()],

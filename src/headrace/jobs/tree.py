@@ -12,26 +12,26 @@ import tarfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from headrace.contracts.job import Channel, Store, TrainingJob
 from headrace.errors import JobFailed, UnsupportedData
 from headrace.io.archive.members import name_parts
 from headrace.io.archive.unpack import unpack_into
-from headrace.io.paths import leads_back, list_files_below
+from headrace.io.paths import list_files_below
 from headrace.io.write.atomic import AtomicFile
 from headrace.jobs.pipes import PipeFeeder, epoch_bytes
 from headrace.jobs.spec import TrainingSpec
-from headrace.jobs.store import InputObject, list_objects, share
+from headrace.jobs.store import InputObject, left_out, list_objects, share
 
 __all__ = [
     "LinkedFiles",
+    "archive_entries",
     "as_json",
     "as_text",
     "check_names",
     "clone_file",
-    "empty_folders_below",
     "files_below",
     "full_disk_as_failure",
     "full_disk_reason",
@@ -249,11 +249,27 @@ def full_disk_reason(error: BaseException, place: Path) -> str | None:
 
 
 def files_below(folders: Sequence[Path]) -> dict[str, Path]:
-    """The files in some folders by relative path. A file in a later folder replaces one with the same path. Follows links."""
+    """The files in some folders by relative path. A later folder's replace those of the same path, or of one that a file and a folder
+    share. Follows links.
+    """
     found: dict[str, Path] = {}
     for folder in folders:
-        found.update({path.relative_to(folder).as_posix(): path for path in list_files_below(folder)})
+        later = {path.relative_to(folder).as_posix(): path for path in list_files_below(folder)}
+        found = {**_beside(found, later), **later}
     return found
+
+
+def _beside(found: dict[str, Path], later: Mapping[str, Path]) -> dict[str, Path]:
+    """What of an archive can stay with later names in it: a name cannot be a file and a folder."""
+    folders = {str(folder) for name in later for folder in PurePosixPath(name).parents} if found else set()
+    clashing = {name for name in found if name in folders or any(str(f) in later for f in PurePosixPath(name).parents)}
+    return {name: path for name, path in found.items() if name not in clashing}
+
+
+def archive_entries(folders: Sequence[Path]) -> dict[str, Path]:
+    """What an archive of some folders holds: their files and empty folders."""
+    files = files_below(folders)
+    return {**_beside(empty_folders_below(folders), files), **files}
 
 
 def empty_folders_below(folders: Sequence[Path]) -> dict[str, Path]:
@@ -264,16 +280,6 @@ def empty_folders_below(folders: Sequence[Path]) -> dict[str, Path]:
         for parent, names, files in os.walk(folder)
         if not names and not files and Path(parent) != folder
     }
-
-
-def left_out(folder: Path) -> Iterator[tuple[str, str]]:
-    """The names below a folder of what has no content to keep, and the reason: links that lead nowhere, FIFOs, sockets and devices."""
-    for parent, folders, names in os.walk(folder, followlinks=True):
-        folders[:] = [name for name in folders if not leads_back(Path(parent, name))]
-        for path in (Path(parent, name) for name in names):
-            if not path.is_file():
-                what = "it is neither a file nor a folder" if path.exists() else "it is a link that leads nowhere"
-                yield path.relative_to(folder).as_posix(), what
 
 
 def log_left_out(folder: Path, log: Callable[[str], None]) -> None:
@@ -353,7 +359,8 @@ def _json(name: str, value: Any) -> str:
     try:
         return json.dumps(value)
     except TypeError as error:
-        raise TypeError(f"hyperparameter {name!r}: {error}; pass a number, a string, a list or a dict") from None
+        known = "int(...) or float(...) of it" if hasattr(value, "item") else "a number, a string, a list or a dict"
+        raise TypeError(f"hyperparameter {name!r}: {error}; pass {known}") from None
 
 
 def parse_values(texts: Mapping[str, str]) -> dict[str, Any]:

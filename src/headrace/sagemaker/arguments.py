@@ -143,8 +143,10 @@ class OnOneMachine(metaclass=_ExplainsMissingNames):
 
 def _missing(owner: str, kind: str, name: str) -> str:
     text = f"{owner} has no attribute {name!r}"
+    if name.startswith(("__", "_repr_", "_ipython_")):
+        return text  # asked for by Python and notebooks, not by the user
     if name.startswith("_"):
-        return text
+        return f"{text}: private attributes of the SDK's {kind} are missing here; describe() and the public attributes have what they hold"
     return f"{text}: attributes of the SDK's {kind} that need AWS are missing here. docs/sagemaker.md lists what works on this machine"
 
 

@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from headrace.hosting.endpoint import Endpoint, find_endpoint, list_endpoints
+from headrace.sagemaker.arguments import OnOneMachine
 
-__all__ = ["BotoSession", "RuntimeClient", "SageMakerClient", "check_invocation"]
+__all__ = ["BotoSession", "RuntimeClient", "SageMakerClient", "check_invocation", "with_times"]
 
 VARIANT = "AllTraffic"
 TIMES = ("CreationTime", "LastModifiedTime")
@@ -44,7 +45,7 @@ class Account(Protocol):
     def delete_endpoint(self, endpoint_name: str) -> None: ...
 
 
-class SageMakerClient:
+class SageMakerClient(OnOneMachine):
     """``boto3.client("sagemaker")`` for the jobs, models and endpoints of a session.
 
     Args:
@@ -115,7 +116,7 @@ class SageMakerClient:
         self._session.stop_transform_job(_name_in("StopTransformJob", request, "TransformJobName"))
 
 
-class RuntimeClient:
+class RuntimeClient(OnOneMachine):
     """``boto3.client("sagemaker-runtime")``."""
 
     def invoke_endpoint(self, **request: Any) -> dict[str, Any]:
@@ -147,7 +148,7 @@ class RuntimeClient:
         }
 
 
-class BotoSession:
+class BotoSession(OnOneMachine):
     """``boto3.Session()`` of a session on this machine.
 
     Args:
@@ -183,6 +184,21 @@ class BotoSession:
             f"there is no resource for {service_name!r} on this machine; for files use session.upload_data and download_data, or "
             "S3Uploader.upload_bytes for what is in memory"
         )
+
+
+def with_times(described: Mapping[str, Any]) -> dict[str, Any]:
+    """The description of a job with its times as :class:`datetime`, as ``boto3`` gives them, and the seconds that it trained."""
+    found = _parse_times(described)
+    if steps := described.get("SecondaryStatusTransitions"):
+        found["SecondaryStatusTransitions"] = [_parse_times(step) for step in steps]
+    if {"TrainingStartTime", "TrainingEndTime"} <= found.keys():
+        seconds = round((found["TrainingEndTime"] - found["TrainingStartTime"]).total_seconds())
+        found.update(TrainingTimeInSeconds=seconds, BillableTimeInSeconds=seconds)
+    return found
+
+
+def _parse_times(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: datetime.fromisoformat(one) if name.endswith("Time") else one for name, one in values.items()}
 
 
 def check_request(operation: str, request: Mapping[str, Any], known: Collection[str]) -> None:

@@ -145,10 +145,11 @@ class EstimatorBase(OnOneMachine, MakesModels):
 
         Raises:
             JobFailed: It failed; the message is the reason.
-            ValueError: SageMaker would refuse the inputs or limits.
+            ValueError: SageMaker would refuse the inputs, the limits or the name, such as that of another job.
         """
         del experiment_config
         name = job_name or name_from_base(self.base_job_name or self.base_name)
+        TrainingJob.check_name(self.sagemaker_session, name)
         channels, of_model = channels_of(inputs, self.input_mode), self._model_channel()
         if channels.keys() & of_model.keys():
             raise ValueError(

@@ -16,6 +16,7 @@ from headrace.containers.code import find_code, stage
 from headrace.contracts.job import Container
 from headrace.errors import JobFailed
 from headrace.hosting.stage import Stage
+from headrace.jobs.record import JobFiles
 from headrace.jobs.record import show as print_log
 from headrace.jobs.spec import TrainingSpec
 from headrace.jobs.training import read_job, train
@@ -27,6 +28,7 @@ from headrace.sagemaker.session import Session, base_from_name
 __all__ = ["MODEL_TYPE", "TrainingJob", "TransformJob", "UploadedCode", "upload_code"]
 
 POLL_S = 0.2
+CLAIM_POLL_S = 0.002
 MODEL_TYPE = "application/x-sagemaker-model"
 MODEL_CHANNEL = "model"
 OF_THE_SDK = "sagemaker_"
@@ -92,7 +94,33 @@ class _Job(ABC):
                 return failure
             time.sleep(POLL_S)
 
+    @staticmethod
+    @abstractmethod
+    def _folder(session: Session) -> Path:
+        """The folder of the jobs."""
+
+    @classmethod
+    def check_name(cls, session: Session, name: str) -> None:
+        """Refuse the name of a job that exists, before anything of it is replaced.
+
+        Raises:
+            ValueError: There is such a job.
+        """
+        folder = cls._folder(session) / name
+        if folder.exists():
+            raise ValueError(
+                f"the job {name!r} already exists: job names are unique; choose another job_name, leave it out to get a new one, "
+                f"or remove {folder}"
+            )
+
     def _start(self, work: Callable[[], object]) -> None:
+        """Run the job in a thread, and wait until it has taken its name.
+
+        Raises:
+            Exception: It could not.
+        """
+        self.check_name(self._session, self.name)
+        record = JobFiles(self._folder(self._session) / self.name).status
         ended = self._ended = threading.Event()
 
         def run() -> None:
@@ -104,6 +132,10 @@ class _Job(ABC):
                 ended.set()
 
         threading.Thread(target=run, name=f"headrace job {self.name}").start()
+        while not record.exists() and not ended.wait(CLAIM_POLL_S):
+            pass
+        if self._error is not None and not record.exists():
+            raise self._error
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +180,10 @@ def upload_code(
 class TrainingJob(_Job):
     """A training job, as an estimator's ``latest_training_job``."""
 
+    @staticmethod
+    def _folder(session: Session) -> Path:
+        return session.training_dir
+
     @classmethod
     def begin(
         cls, session: Session, spec: TrainingSpec, container: Container, *, show: bool, **place: Any
@@ -162,7 +198,7 @@ class TrainingJob(_Job):
             place: Where it runs: ``on`` and so on, as for :func:`headrace.jobs.training.train`.
         """
         job = cls(session, spec.name)
-        folder, on_line = session.training_dir, print_log if show else _ignore_line
+        folder, on_line = cls._folder(session), print_log if show else _ignore_line
         job._start(lambda: train(spec, container, session, work_dir=folder, on_line=on_line, **place))
         return job
 
@@ -242,6 +278,10 @@ class TrainingJob(_Job):
 class TransformJob(_Job):
     """A transform job, as a transformer's ``latest_transform_job``."""
 
+    @staticmethod
+    def _folder(session: Session) -> Path:
+        return session.transform_dir
+
     @classmethod
     def begin(
         cls, session: Session, spec: TransformSpec, stages: Sequence[Stage], *, show: bool, **place: Any
@@ -256,7 +296,7 @@ class TransformJob(_Job):
             place: Where it runs: ``on`` and so on, as for :func:`headrace.jobs.transform.running.transform`.
         """
         job = cls(session, spec.name)
-        folder, on_line = session.transform_dir, print_log if show else _ignore_line
+        folder, on_line = cls._folder(session), print_log if show else _ignore_line
         job._start(lambda: transform(spec, stages, session, work_dir=folder, on_line=on_line, progress=show, **place))
         return job
 

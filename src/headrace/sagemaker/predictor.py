@@ -140,8 +140,11 @@ class Predictor(OnOneMachine):
         check_invocation(given)
         other = given.get("EndpointName", self.endpoint_name)
         endpoint = self._endpoint if other == self.endpoint_name else find_endpoint(other)
+        # Notebooks for version 1 of the SDK set both to None.
+        serializer = IdentitySerializer() if self.serializer is None else self.serializer
+        deserializer = BytesDeserializer() if self.deserializer is None else self.deserializer
         answer = endpoint.invoke(
-            self.serializer.serialize(data) if hasattr(self.serializer, "serialize") else self.serializer(data),
+            serializer.serialize(data) if hasattr(serializer, "serialize") else serializer(data),
             content_type=given.get("ContentType", self.content_type),
             accept=given.get("Accept", self.accept),
             custom_attributes=given.get("CustomAttributes", custom_attributes),
@@ -149,9 +152,9 @@ class Predictor(OnOneMachine):
             inference_id=given.get("InferenceId", inference_id),
         )
         stream = io.BytesIO(answer.body)
-        if hasattr(self.deserializer, "deserialize"):
-            return self.deserializer.deserialize(stream, answer.content_type)
-        return self.deserializer(stream, answer.content_type)
+        if hasattr(deserializer, "deserialize"):
+            return deserializer.deserialize(stream, answer.content_type)
+        return deserializer(stream, answer.content_type)
 
     def update_endpoint(
         self,

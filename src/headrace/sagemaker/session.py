@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -17,15 +18,14 @@ from headrace.hosting.endpoint import find_endpoint
 from headrace.hosting.registry import state_folder
 from headrace.io.faults import name_in_errors
 from headrace.io.paths import list_files_below
-from headrace.io.write.atomic import write_atomic
-from headrace.jobs.store import cut_prefix
+from headrace.io.write.atomic import AtomicFile, write_atomic
+from headrace.jobs.store import cut_prefix, left_out
 from headrace.jobs.training import read_job, request_stop
 from headrace.jobs.transform.running import read_transform, request_stop_transform
-from headrace.jobs.tree import left_out
 from headrace.sagemaker.arguments import OnOneMachine, select_arguments
-from headrace.sagemaker.clients import BotoSession, RuntimeClient, SageMakerClient
+from headrace.sagemaker.clients import BotoSession, RuntimeClient, SageMakerClient, with_times
 from headrace.sagemaker.inputs import TrainingInput, s3_input
-from headrace.sagemaker.store import LocalStore
+from headrace.sagemaker.store import CHUNK_BYTES, LocalStore
 
 __all__ = ["Session", "TrainingInput", "base_from_name", "get_execution_role", "name_from_base", "s3_input"]
 
@@ -180,8 +180,8 @@ class Session(OnOneMachine):
             if str(copy) in copies:
                 raise ValueError(f"two objects that begin with {uri} would both be {copy}: give a longer prefix")
             copy.parent.mkdir(parents=True, exist_ok=True)
-            with name_in_errors(str(one.path)):
-                write_atomic(copy, one.path.read_bytes(), durable=False)
+            with name_in_errors(str(one.path)), one.path.open("rb") as source, AtomicFile(copy, durable=False) as file:
+                shutil.copyfileobj(source, file, CHUNK_BYTES)
             copies[str(copy)] = None
         return list(copies)
 
@@ -219,7 +219,7 @@ class Session(OnOneMachine):
         Raises:
             ValueError: There is no such job.
         """
-        return dict(read_job(self.training_dir, job_name).content)
+        return with_times(read_job(self.training_dir, job_name).content)
 
     def stop_training_job(self, job_name: str) -> None:
         """Ask a training job to stop, whichever process runs it."""
@@ -232,7 +232,7 @@ class Session(OnOneMachine):
             ValueError: There is no such job.
         """
         content = read_transform(self.transform_dir, job_name).content
-        return {**content, **self._load_named("transforms", job_name)}
+        return {**with_times(content), **self._load_named("transforms", job_name)}
 
     def stop_transform_job(self, job_name: str) -> None:
         """Ask a transform job to stop, whichever process runs it."""
@@ -250,7 +250,7 @@ class Session(OnOneMachine):
         """
         while not (record := read_job(self.training_dir, job)).is_done:
             time.sleep(poll)
-        return dict(record.content)
+        return with_times(record.content)
 
     def logs_for_job(self, job_name: str, wait: bool = False, poll: float = 1) -> str:
         """The logs of all hosts of a training job; with ``wait``, after it has ended."""
@@ -318,7 +318,7 @@ class Session(OnOneMachine):
             return {}
 
     def _named_file(self, kind: str, name: str) -> Path:
-        if not re.fullmatch(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}", name):
+        if not re.fullmatch(r"(?!.{64})[a-zA-Z0-9](-*[a-zA-Z0-9])*", name):
             raise ValueError(f"a name is up to 63 letters, digits and inner hyphens, got {name!r}")
         return self.root / kind / f"{name}.json"
 

@@ -235,7 +235,7 @@ class Transformer(OnOneMachine):
 
         Raises:
             JobFailed: An object failed; the others were transformed.
-            ValueError: SageMaker would refuse the settings.
+            ValueError: SageMaker would refuse the settings or the name, such as that of another job.
         """
         del experiment_config, batch_data_capture_config
         session = self.sagemaker_session
@@ -243,6 +243,7 @@ class Transformer(OnOneMachine):
             session.resolve(self.output_path)  # fail now, not in the job
         stages = self.model._stages()
         name = job_name or name_from_base(self.base_transform_job_name or self.model.name or "transform")
+        TransformJob.check_name(session, name)
         if self._made_output_path:
             self.output_path = f"s3://{session.default_bucket()}/{name}"
         client = dict(model_client_config or {})

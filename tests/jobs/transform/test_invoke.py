@@ -10,7 +10,7 @@ from headrace.contracts.serving import Response
 from headrace.errors import RequestError
 from headrace.hosting.failures import ContainerError
 from headrace.jobs.transform import invoke as module
-from headrace.jobs.transform.invoke import Failure, Invoker
+from headrace.jobs.transform.invoke import Failure, Invoker, ProcessDied
 from headrace.jobs.transform.payloads import payloads_of
 from headrace.jobs.transform.spec import TransformSpec
 
@@ -135,6 +135,18 @@ def test_the_record_that_is_refused_is_found(ask, bad):
         f"record {bad}, byte {content.index(f'{bad}' + chr(10)):#x}" if bad else "record 0, byte 0x0",
     )
     assert len(process.asked) <= 1 + 2 * 7
+
+
+def test_the_record_that_kills_the_process_is_found(ask):
+    content = "".join(f"{n}\n" for n in range(100))
+    died = ProcessDied(503, "killed")
+    given = {"single": False, "invocations_max_retries": 0}
+    (output,), _ = ask(lambda body: died if b"77\n" in body else body, content, **given)
+    assert output.place == f"record 77, byte {content.index('77'):#x}"
+    # Where the model does not load again, no record is to blame.
+    left = [died]
+    (output,), _ = ask(lambda _: left.pop() if left else refused(503, "the model does not load"), content, **given)
+    assert output.place == f"records 0 to 99, bytes 0x0 to {content.rindex('99'):#x}"
 
 
 def test_of_several_it_is_the_first(ask):

@@ -62,6 +62,19 @@ def test_answers_of_names_with_escapes_stay_apart(jobs, tmp_path):
     assert {jobs.store.resolve(one.output).name for one in record.files()} == {f"{name}.out" for name in names}
 
 
+def test_an_empty_object_among_gzip_files_has_an_empty_answer(jobs):
+    jobs.put(**{"_SUCCESS": "", "a.csv.gz": gzip.compress(b"1\n")})
+    jobs.run("Strict", compression="Gzip", **LINES)
+    assert (jobs.out("_SUCCESS"), jobs.out("a.csv.gz")) == (b"", b"2\n")
+
+
+def test_a_file_in_the_place_of_the_folder_of_answers_is_reported_first(jobs):
+    jobs.put(a="1\n")
+    path = jobs.store.resolve(jobs.store.put("s3://out", "x"))
+    reason = jobs.fail(Stage(factory="none:None"))
+    assert reason.startswith(f"ClientError: output_path s3://out/ must be a folder, or a new one, but {path} is a file")
+
+
 def test_answers_that_would_replace_objects_of_the_input_are_refused(jobs):
     jobs.put(**{"a.csv": "1\n", "a.csv.out": "5\n"})
     reason = jobs.fail("Strict", output_path="s3://in/data")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.jobs.transform.spec import TransformSpec
+from headrace.errors import JobFailed
+from headrace.jobs.transform.spec import ExecutionParameters, TransformSpec
 
 GIVEN = {"name": "job", "input_uri": "in", "output_path": "out"}
 CSV = {"content_type": "text/csv", "accept": "text/csv"}
@@ -99,6 +100,24 @@ def test_contradictory_settings(options, reported):
     with pytest.raises(ValueError, match="Transform job .* cannot be run") as caught:
         spec(**options)
     assert reported in str(caught.value)
+
+
+def test_settings_of_other_types_are_reported_at_once():
+    with pytest.raises(ValueError, match="cannot be run") as reported:
+        spec(environment={"A": 1}, max_payload_mb="6", max_concurrent_transforms=1.5, input_filter=None)
+    for part in (
+        "the value of the environment variable 'A' must be a text",
+        "max_payload_mb must be an integer or None, got '6'",
+        "max_concurrent_transforms must be an integer or None, got 1.5",
+        "input_filter must be a JSONPath such as '$', which is everything, got None",
+    ):
+        assert part in str(reported.value)
+
+
+@pytest.mark.parametrize("own", [{"BatchStrategy": ["x"]}, {"MaxConcurrentTransforms": True}])
+def test_execution_parameters_of_other_types(own):
+    with pytest.raises(JobFailed, match="/execution-parameters must be like"):
+        ExecutionParameters.of(spec(), own)
 
 
 def test_everything_is_reported_at_once():

@@ -118,6 +118,8 @@ def _wants_context(function: Callable[..., Any], count: int) -> bool:
 def _problem(name: str, given: Any) -> str | None:
     if not callable(given):
         return f"{name} is not a function but {type(given).__name__}"
+    if inspect.iscoroutinefunction(given) or inspect.isasyncgenfunction(given):
+        return f"{name} is an async function, which is never awaited: define it with def, not async def"
     try:
         given_parameters = inspect.signature(given).parameters.values()
     except (ValueError, TypeError):

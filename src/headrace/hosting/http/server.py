@@ -21,7 +21,7 @@ from headrace.hosting.http.fast_path import KEEP_ALIVE_S, MOST_HEAD_BYTES, conne
 from headrace.hosting.http.invocations import Invocations, Pool
 from headrace.hosting.metrics import Metrics
 from headrace.hosting.pipeline import CallObserver
-from headrace.hosting.prepare import prepare_stages
+from headrace.hosting.prepare import prepare_stages, states_of_files
 from headrace.hosting.settings import Settings
 from headrace.hosting.stage import Stage, check_stages
 from headrace.hosting.workers.child import load_pipeline
@@ -84,7 +84,7 @@ def _pool(
     between = settings.max_between_bytes
     if settings.num_workers:
         spec = worker_spec(stages, direct=direct, max_between_bytes=between)
-        return WorkerPool(spec, settings, dispatcher, metrics)
+        return WorkerPool(spec, settings, dispatcher, metrics, files=partial(states_of_files, stages))
 
     def make(observer: CallObserver) -> Handler:
         return load_pipeline(

@@ -8,7 +8,7 @@ import logging
 import socket
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from headrace.errors import HeadraceError, RequestError
@@ -34,16 +34,28 @@ class WorkerPool:
     """Several workers, each of which holds the model.
 
     A worker that dies is replaced, after a pause that grows while workers die soon after their start. Its requests are answered
-    with 503. Queued requests go to other workers, or wait for its replacement.
+    with 503. Queued requests go to other workers, or wait for its replacement. While others answer, none starts with a model or a
+    script that was changed since they loaded theirs: requests would be answered by one or the other in turn.
 
     Args:
         spec: What each worker has to load.
         settings: The number of workers, and the limits.
         dispatcher: Gives them requests.
         metrics: Counts their calls and deaths.
+        files: Returns the state of each file of the models and scripts now.
     """
 
-    def __init__(self, spec: Mapping[str, Any], settings: Settings, dispatcher: Dispatcher, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        spec: Mapping[str, Any],
+        settings: Settings,
+        dispatcher: Dispatcher,
+        metrics: Metrics,
+        *,
+        files: Callable[[], Mapping[str, object]],
+    ) -> None:
+        self._files = files
+        self._served: Mapping[str, object] = {}  # the state of the files that the ready workers have loaded
         self._spec = spec
         self._settings = settings
         self._dispatcher = dispatcher
@@ -106,6 +118,9 @@ class WorkerPool:
 
     async def _run_once(self) -> bool:
         """Run one worker from its start to its end. Returns whether it was ever ready."""
+        files = await asyncio.to_thread(self._files)
+        if self._refuses(files):
+            return False
         try:
             loop = asyncio.get_running_loop()
             worker = _Worker(self._spec, self._settings, self._dispatcher, self._metrics, loop)
@@ -115,20 +130,37 @@ class WorkerPool:
             return False
         self._workers.add(worker)
         try:
-            await self._run(worker)
+            await self._run(worker, files)
         finally:
             worker.ready = False
             self._workers.discard(worker)
             await asyncio.shield(worker.end())
         return worker.was_ready
 
-    async def _run(self, worker: _Worker) -> None:
+    def _refuses(self, files: Mapping[str, object]) -> bool:
+        """Whether a worker that loads these files would answer differently from those that are ready. Says so in the log."""
+        changed = [path for path, state in self._served.items() if files.get(path) != state]
+        if not (self.ready and changed and files):
+            return False
+        LOG.error(
+            "no worker is started: %s changed after the %d other workers had loaded it, and they go on with the old version. "
+            "Create the endpoint again to serve the new one",
+            changed[0],
+            self.ready,
+        )
+        return True
+
+    async def _run(self, worker: _Worker, files: Mapping[str, object]) -> None:
         loaded = await worker.load()
         if not loaded.get("ready"):
             self._ever_ready = self.ready > 0
             self._why_not = f"the model does not load: {loaded['reason']}"
             LOG.error("worker %d: %s", worker.process.pid, self._why_not)
             return
+        if self._refuses(files):
+            return
+        if not self.ready:
+            self._served = files
         self.execution_parameters = loaded.get("execution_parameters")
         self.execution_parameters_fault = loaded.get("execution_parameters_fault")
         self._ever_ready = worker.ready = worker.was_ready = True

@@ -25,7 +25,7 @@ from headrace.jobs.transform.join import Joiner, RecordFault
 from headrace.jobs.transform.payloads import Payload, too_large
 from headrace.jobs.transform.spec import TransformSpec
 
-__all__ = ["ContainerOutput", "ContainerProcess", "Failure", "Invoker", "with_environment"]
+__all__ = ["ContainerOutput", "ContainerProcess", "Failure", "Invoker", "ProcessDied", "with_environment"]
 
 
 END_S = 5.0
@@ -59,6 +59,10 @@ class ContainerOutput:
         with open(reading, "rb") as file:
             while line := file.readline(LONGEST_LINE_BYTES):
                 self._write(line.decode("utf-8", "replace").rstrip("\r\n"))
+
+
+class ProcessDied(RequestError):
+    """The process of the containers ended before it answered."""
 
 
 class ContainerProcess:
@@ -142,7 +146,7 @@ class ContainerProcess:
             return answers
         name = self._process.current_container.name(0)
         reason = f"the process of the container {self._reap()} while it had this request"
-        return [RequestError(503, reason, container=name)] * len(requests)
+        return [ProcessDied(503, reason, container=name)] * len(requests)
 
     def _take_process(self) -> WorkerProcess:
         with self._lock:
@@ -280,20 +284,22 @@ class Invoker:
     def _find_record(self, payload: Payload, error: RequestError) -> tuple[int, int]:
         """The record that the containers refuse, by sending halves of the payload again."""
         begin, end = 0, len(payload)
-        if error.status in OF_THE_REQUEST:
+        is_death = isinstance(error, ProcessDied)
+        if error.status in OF_THE_REQUEST and not is_death:
             return begin, end
+        kind = ProcessDied if is_death else RequestError
         while end - begin > 1 and not self._stop.is_set():
             middle = (begin + end) // 2
-            if self._fails(payload.part(begin, middle)):
+            if self._fails(payload.part(begin, middle), kind):
                 end = middle
-            elif self._fails(payload.part(middle, end)):
+            elif self._fails(payload.part(middle, end), kind):
                 begin = middle
             else:
                 break  # Each half alone succeeds.
         return begin, end
 
-    def _fails(self, payload: Payload) -> bool:
-        return isinstance(self._send([self._request(payload)])[0], RequestError)
+    def _fails(self, payload: Payload, kind: type[RequestError]) -> bool:
+        return isinstance(self._send([self._request(payload)])[0], kind)
 
     def _record_failure(self, title: str, payload: Payload, fault: RecordFault) -> Failure:
         if fault.position is None:

@@ -211,6 +211,7 @@ def payloads_of(path: Path, *, split: Split, is_gzip: bool, limit: int, is_singl
         DataError: The object is damaged, or a record is larger than ``limit``. Raised after the payloads before it.
         OSError: It cannot be read.
     """
+    is_gzip = is_gzip and path.stat().st_size > 0  # an object without a byte is empty, not cut off
     stream: ByteStream = Inflater(str(path), "gzip") if is_gzip else _PlainFile(path)
     if split == "None":
         chunks = _read_whole(stream, limit)

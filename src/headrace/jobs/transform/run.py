@@ -18,7 +18,7 @@ from headrace.hosting.prepare import prepare_stages
 from headrace.hosting.stage import Stage
 from headrace.io.progress import Progress
 from headrace.jobs.record import HostLog, JobFiles
-from headrace.jobs.store import InputObject, as_uri_part, list_objects
+from headrace.jobs.store import InputObject, as_uri_part, check_folder, list_objects
 from headrace.jobs.transform.invoke import ContainerOutput, ContainerProcess, Failure, Invoker, with_environment
 from headrace.jobs.transform.jsonpath import JsonPath
 from headrace.jobs.transform.payloads import payloads_of
@@ -209,6 +209,7 @@ class TransformRun:
             self._record.finish(status, reason=reason)
 
     def _transform(self) -> None:
+        check_folder("output_path", self._spec.output_path, self._store.resolve(self._spec.output_path))
         objects = self._objects()
         self._order = {one.uri: position for position, one in enumerate(objects)}
         done = self._record.current_files(objects, self._store)

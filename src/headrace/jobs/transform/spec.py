@@ -5,14 +5,14 @@ The settings of the caller come first, then those that the container reports, th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, cast, get_args
 
 from headrace.containers.content_types import charset, media_type
 from headrace.errors import JobFailed
 from headrace.io.json_text import load_json
-from headrace.jobs.spec import JOB_NAME
+from headrace.jobs.spec import JOB_NAME, is_number, is_whole
 from headrace.jobs.transform.jsonpath import JsonPath
 
 __all__ = [
@@ -36,6 +36,12 @@ FORMATS = (CSV, JSON, JSON_LINES)
 """The formats that filters and joins support."""
 
 MOST_PAYLOAD_MB = 100
+NUMBERS: Mapping[str, tuple[str, Callable[[object], bool]]] = {
+    "max_payload_mb": ("an integer or None", lambda value: value is None or is_whole(value)),
+    "max_concurrent_transforms": ("an integer or None", lambda value: value is None or is_whole(value)),
+    "invocations_timeout_s": ("a number", is_number),
+    "invocations_max_retries": ("an integer", is_whole),
+}
 MOST_VARIABLES = 16
 MOST_VARIABLE_CHARACTERS = {"name": 1024, "value": 10240}
 LONGEST_INVOCATION_S = 3600
@@ -143,6 +149,14 @@ class TransformSpec:
 
     def _limits(self) -> Iterator[str]:
         payload, concurrent = self.max_payload_mb, self.max_concurrent_transforms
+        unfit = [
+            f"{name} must be {kind}, got {getattr(self, name)!r}"
+            for name, (kind, fits) in NUMBERS.items()
+            if not fits(getattr(self, name))
+        ]
+        if unfit:
+            yield from unfit
+            return
         if payload is not None and not 0 <= payload <= MOST_PAYLOAD_MB:
             yield f"max_payload_mb must be 0 to {MOST_PAYLOAD_MB}, got {payload}"
         if concurrent is not None and concurrent < 0:
@@ -159,13 +173,16 @@ class TransformSpec:
             yield f"it has {len(self.environment)} environment variables; the limit is {MOST_VARIABLES}"
         for name, value in self.environment.items():
             for what, text in (("name", name), ("value", value)):
-                if len(text) > MOST_VARIABLE_CHARACTERS[what]:
+                if _is_longer(text, MOST_VARIABLE_CHARACTERS[what]):
                     most = MOST_VARIABLE_CHARACTERS[what]
                     yield f"the {what} of the environment variable {str(name)[:40]!r} must be a text of up to {most} characters"
 
     def _of_filters(self) -> Iterator[str]:
         for name, format in (("input_filter", self.input_format), ("output_filter", self.output_format)):
             path = getattr(self, name)
+            if not isinstance(path, str):
+                yield f"{name} must be a JSONPath such as '$', which is everything, got {path!r}"
+                continue
             try:
                 parsed = JsonPath.parse(path)
             except ValueError as error:
@@ -198,6 +215,11 @@ class TransformSpec:
         if self.split_type not in ("None", "Line") or self.assemble_with != self.split_type:
             given = f"{self.split_type!r} and {self.assemble_with!r}"
             yield f"join_source='Input' needs split_type and assemble_with both 'Line' or both 'None', got {given}"
+
+
+def _is_longer(text: object, most: int) -> bool:
+    """Whether a value is no text of up to ``most`` characters."""
+    return not isinstance(text, str) or len(text) > most
 
 
 def _has_newlines(encoding: str) -> bool:
@@ -269,11 +291,11 @@ def _parse_parameters(own: Any) -> Mapping[str, Any]:
             raise _parameters_error(own) from None
     if own is None:
         return {}
-    if not isinstance(own, Mapping) or own.get("BatchStrategy", "MULTI_RECORD") not in STRATEGIES:
+    if not isinstance(own, Mapping) or own.get("BatchStrategy", "MULTI_RECORD") not in list(STRATEGIES):
         raise _parameters_error(own)
     for name, most in (("MaxPayloadInMB", 100), ("MaxConcurrentTransforms", MOST_WORKERS)):
         value = own.get(name, 0)
-        if not isinstance(value, int) or not 0 <= value <= most:
+        if not is_whole(value) or not 0 <= value <= most:
             raise _parameters_error(own)
     return own
 
