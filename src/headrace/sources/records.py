@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace import _native
 from headrace.contracts.protocols import Codec, known_bytes
 from headrace.contracts.records import Records
 from headrace.contracts.schema import Schema
@@ -129,14 +128,11 @@ class CsvNode(RecordNode):
 
     def batch(self, indices: Indices, /) -> Batch:
         """Rows that follow each other are decoded together."""
-        count = len(indices)
-        if count >= LEAST_TOGETHER:
-            first = int(indices[0])
-            if int(indices[-1]) - first == count - 1 and _native.is_run(indices):
-                stretches = self.records.stretches(first, count)
-                batch = None if stretches is None else self.codec.decode_rows(stretches, count)
-                if batch is not None:
-                    return batch
+        if len(indices) >= LEAST_TOGETHER:
+            stretches = self.records.stretches(indices)
+            batch = None if stretches is None else self.codec.decode_rows(stretches, len(indices))
+            if batch is not None:
+                return batch
         return super().batch(indices)
 
     def head(self, rows: int, /) -> list[Example]:

@@ -13,6 +13,7 @@ import numpy as np
 from headrace import _native
 from headrace.contracts.csv import CSV, CsvDialect
 from headrace.contracts.records import Format, OnCorrupt, Salvaged
+from headrace.contracts.values import Indices
 from headrace.errors import DataError, UnsupportedData, Where
 from headrace.formats.csv.framing import CsvFraming
 from headrace.formats.csv.header import needs_quotes
@@ -96,14 +97,17 @@ class CsvRecords(FramedRecords):
             if is_known(dialect.names):
                 self.framing = CsvFraming(dialect)
 
-    def stretches(self, first: int, count: int) -> list[tuple[Any, int, int]] | None:
+    def stretches(self, indices: Indices) -> list[tuple[Any, int, int]] | None:
         """Where rows that follow each other lie: buffers, and in each the start of the first row and the end of the last one (or
-        the start of the row after it). ``None`` where the rows have to be looked for one by one.
+        the start of the row after it). ``None`` for other rows, and where rows have to be looked for one by one.
 
         Raises:
             IndexError: A row is out of range.
             CorruptFile: A file has changed.
         """
+        first, count = int(indices[0]), len(indices)
+        if int(indices[-1]) - first != count - 1 or not _native.is_run(indices):
+            return None
         index, files = self.index, self._files
         if not 0 <= first <= first + count <= len(index):
             raise IndexError(f"records {first} to {first + count - 1} of {len(index)}")
