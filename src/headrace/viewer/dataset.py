@@ -98,6 +98,7 @@ class ShownDataset:
         self._counted = threading.Event()
         self._count: int | None = None
         self._failure: BaseException | None = None
+        self._opened = {path: _state_of(path) for path in self.files}
         start_thread(self._find_count, name="headrace-view-count", stop=self._counted.set)
 
     @cached_property
@@ -164,15 +165,18 @@ class ShownDataset:
 
     @property
     def file_states(self) -> tuple[tuple[str, int, int, int], ...] | None:
-        """Name, size and times of each file; ``None`` where nothing here would notice a change, as for URLs."""
-        states = []
-        for path in self.files:
-            try:
-                state = Path(path).stat()
-            except (OSError, ValueError):
-                return None
-            states.append((path, state.st_size, state.st_mtime_ns, state.st_ctime_ns))
-        return tuple(states)
+        """Name, size and times of each file now; ``None`` where nothing here would notice a change, as for URLs."""
+        return _whole_states({path: _state_of(path) for path in self._opened})
+
+    @property
+    def opened_states(self) -> tuple[tuple[str, int, int, int], ...] | None:
+        """The same of when they were opened: that of the examples that are read, which a later file of the name does not have."""
+        return _whole_states(self._opened)
+
+    @property
+    def changed_files(self) -> list[str]:
+        """Files that were changed, replaced or removed after they were opened. The examples are still the old ones, or none."""
+        return [path for path, state in self._opened.items() if state is not None and state != _state_of(path)]
 
     def count(self, patience_s: float = COUNT_PATIENCE_S) -> int | None:
         """The number of examples; ``None`` while it is not known."""
@@ -308,6 +312,20 @@ def _with_encoding(stored: Feature, decoded: Feature | None) -> Feature:
     if stored.encoding is not None or decoded is None or decoded.encoding is None or not stored.is_text:
         return stored
     return decoded.stored
+
+
+def _state_of(path: str) -> tuple[int, int, int] | None:
+    """Size and times of a file; ``None`` of none, or of a URL."""
+    try:
+        state = Path(path).stat()
+    except (OSError, ValueError):
+        return None
+    return state.st_size, state.st_mtime_ns, state.st_ctime_ns
+
+
+def _whole_states(states: Mapping[str, tuple[int, int, int] | None]) -> tuple[tuple[str, int, int, int], ...] | None:
+    found = [(path, *state) for path, state in states.items() if state is not None]
+    return tuple(found) if len(found) == len(states) else None
 
 
 def _is_label(feature: Feature) -> bool:

@@ -116,3 +116,53 @@ def test_extremes_that_are_zero_are_shown(client_for):
     html = client_for(hr.ColumnSource({"x": np.array([0, 1])})).get("/0/schema").text
     assert "<dt>minimum</dt><dd>0</dd>" in html
     assert "<dt>nan</dt>" not in html
+
+
+def test_statistics_of_a_replaced_file_are_those_of_what_was_read(client_for, tmp_path):
+    path, later = tmp_path / "x.tfrecord", tmp_path / "later.tfrecord"
+    old = np.arange(5000)
+    new = np.where((old == 0) | (old == 4999), old, 7)  # the same length, schema, first and last example
+    hr.write(path, {"x": old})
+    hr.write(later, {"x": new})
+    opened = client_for(path)
+    assert _statistics(opened)["statistics"]["features"][0]["mean"] == old.mean()
+    later.replace(path)
+    shown = _statistics(opened)
+    assert shown["statistics"]["features"][0]["mean"] == old.mean()
+    assert f"{path} was changed after it was opened" in shown["changed"]
+    assert _statistics(client_for(path))["statistics"]["features"][0]["mean"] == new.mean()
+
+
+def test_statistics_of_a_file_that_is_replaced_meanwhile_are_not_kept(client_for, tmp_path, monkeypatch):
+    path, later = tmp_path / "x.tfrecord", tmp_path / "later.tfrecord"
+    old = np.arange(5000)
+    new = np.where((old == 0) | (old == 4999), old, 7)
+    hr.write(path, {"x": old})
+    hr.write(later, {"x": new})
+    collect = module.collect
+
+    def replaced(source, sample, advance):
+        if sample is None:
+            later.replace(path)
+        return collect(source, sample, advance)
+
+    monkeypatch.setattr(module, "collect", replaced)
+    assert _statistics(client_for(path))["statistics"]["features"][0]["mean"] == old.mean()
+    monkeypatch.undo()
+    assert _statistics(client_for(path))["statistics"]["features"][0]["mean"] == new.mean()
+
+
+def test_a_failure_is_tried_again_after_it_was_shown(client_for):
+    broken = [True]
+
+    def read(example):
+        if broken and example["x"] == 3:
+            raise OSError("network is down")
+        return example
+
+    client = client_for(hr.ColumnSource({"x": np.arange(5)}).map(read))
+    while not (found := data(client, "/0/schema"))["finished"]:
+        pass
+    assert "network is down" in found["failure"]
+    broken.clear()
+    assert _statistics(client)["statistics"]["features"][0]["values"] == 5

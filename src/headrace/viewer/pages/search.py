@@ -10,7 +10,7 @@ from headrace.errors import HeadraceError
 from headrace.sources.conditions.condition import Condition, condition
 from headrace.viewer.dataset import Row, ShownDataset
 from headrace.viewer.display.markup import Markup, element, join
-from headrace.viewer.pages.page import Links, Query, code_block, command_line
+from headrace.viewer.pages.page import Links, Query, change_note, code_block, command_line
 from headrace.viewer.pages.rows import command_for, page_head, read_part, row_json, row_line, table_head
 
 __all__ = ["found_rows", "searches"]
@@ -39,7 +39,9 @@ def found_rows(
     """
     start, count, names = read_part(dataset, query)
     wanted.needed(dataset.stored.schema)
-    head = page_head(dataset, query, links, dataset.count(0))
+    note = change_note([dataset])
+    changed = None if note is None else element("p", note, class_="fault", role="alert")
+    head = join([changed, page_head(dataset, query, links, dataset.count(0))])
     lines = _found(dataset, wanted, start, count, names)
     # The first piece at once, because a condition that does not fit the types fails there.
     first = next(lines, None)
