@@ -12,7 +12,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from headrace import _optional
-from headrace.errors import HeadraceError
+from headrace.errors import HeadraceError, NoSuchFeature
 from headrace.io.system import usable_cores
 from headrace.sources.conditions.terms import ConditionError
 from headrace.viewer.access import Access
@@ -230,8 +230,10 @@ class _PageRoutes:
                 assert wanted is not None
                 len(dataset.source)
                 return found_rows(dataset, query, links, wanted, as_json=as_json)
-            except (HeadraceError, OSError, ValueError) as error:
+            except (BadQuery, ConditionError, NoSuchFeature) as error:
                 return str(error), 400
+            except (HeadraceError, OSError, ValueError) as error:
+                return str(error), 422
             except Exception as error:
                 LOG.exception(FAILED)
                 return f"this search failed with {type(error).__name__}: {error}", 500

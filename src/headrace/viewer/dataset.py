@@ -285,10 +285,14 @@ class ShownDataset:
             NoSuchFeature, ConditionError: It does not fit the features.
         """
         condition.needed(self.stored.schema)
-        at, count = start, len(self.source)
-        for found in fitting(self.stored.node, condition, start, count):
-            at = min(at + 1024, count)
-            yield at, found.tolist()
+        count = len(self.source)
+        try:
+            for stop, found in fitting(self.stored.node, condition, start, count):
+                start = stop
+                yield stop, found.tolist()
+        except HeadraceError:  # One by one, to find those before the damage.
+            for stop, found in fitting(self.stored.node, condition, start, count, 1):
+                yield stop, found.tolist()
 
     def label_features(self) -> list[str]:
         """The features that examples can be grouped by: integers or text, one value each; those with names first."""

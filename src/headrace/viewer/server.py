@@ -165,7 +165,10 @@ def view(*sources: Any, embedded: bool = True) -> View:
             datasets.extend(open_datasets(str(each)))
             continue
         is_several = isinstance(each, Mapping) and all(isinstance(part, Source) for part in each.values())
-        own = f"source {number}" if len(sources) > 1 else "source"
-        for name, source in each.items() if is_several and each else ((own, _as_source(each)),):
-            datasets.append(ShownDataset(source, name=str(name), code="source"))
+        own, code = (f"source {number}", f"source_{number}") if len(sources) > 1 else ("source", "source")
+        if not (is_several and each):
+            datasets.append(ShownDataset(_as_source(each), name=own, code=code))
+            continue
+        for name, source in each.items():
+            datasets.append(ShownDataset(source, name=str(name), code=f"{code}[{name!r}]"))
     return View(datasets, is_embedded=embedded)

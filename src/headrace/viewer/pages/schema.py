@@ -105,7 +105,9 @@ def _read_kept(dataset: ShownDataset, names: tuple[str, ...]) -> dict[str, Any] 
 def _keep(dataset: ShownDataset, names: tuple[str, ...], found: dict[str, Any]) -> None:
     try:
         place = _place(dataset, names)
-        if place is not None and not dataset.changed_files:  # Changed in place, they may be partly read as they are now.
+        if (
+            place is not None and not dataset.changed_files
+        ):  # Changed in place, they may be partly read as they are now.
             write_atomic(place, json.dumps(found).encode(), durable=False)
     except (OSError, HeadraceError):
         return  # The cache is an offer, not a need.
