@@ -52,7 +52,7 @@ COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
 }
 FLOATS = (np.float16, np.float32, np.float64)
 A_DAY = np.timedelta64(1, "D")
-ZONE = re.compile(r"(?<=[T\d]\d)(?:Z|(?P<sign>[+-])(?P<hours>\d\d):?(?P<minutes>\d\d)?)$")
+ZONE = re.compile(r"(?<=\d)(?:Z|(?P<sign>[+-])(?P<hours>\d\d):?(?P<minutes>\d\d)?)$")
 """Behind a time of day: that of Greenwich, or how far it is from it."""
 COMPACT = re.compile(r"(\d{4})(\d\d)(\d\d)")
 FUNCTIONS = ("length", "min", "max", "mean")
