@@ -69,6 +69,15 @@ def test_table_and_histograms(run, people):
     assert len(brief.splitlines()) == 8
 
 
+def test_values_that_are_not_finite_are_counted(run, tmp_path):
+    hr.write(tmp_path / "x.npz", {"f": np.array([np.nan, np.inf, -np.inf, 0.1] * 25), "i": np.arange(100)})
+    lines = [line.split() for line in run("stats", tmp_path / "x.npz", "--brief").out.splitlines() if line]
+    assert lines[1][:7] == ["feature", "type", "values", "empty", "nan", "infinite", "min"]
+    assert lines[2][:6] == ["f", "float64", "100", "25", "50", "0.1"]
+    found = hr.stats(tmp_path / "x.npz")
+    assert "f: 100 values, 25 NaN or NaT, 50 infinite, 0.1 to 0.1" in str(found)
+
+
 @pytest.mark.parametrize(
     "name",
     ["big_endian", "bool", "c8", "datetime", "f2", "fortran", "scalar", "structured", "u1_4d", "unicode", "empty"],

@@ -118,6 +118,10 @@ def test_results_are_tables(tmp_path, monkeypatch):
     hr.write(path, [{"<i>name</i>": row, "text": "x" * 50} for row in range(20)])
     assert "all 20 examples" in shown(hr.stats(path))
     assert "&lt;i&gt;name&lt;/i&gt;" in shown(hr.stats(path))
+    found = shown(hr.stats({"f": np.array([np.nan, np.inf, -np.inf, 0.1] * 25)}))
+    assert "<th>nan</th><th>infinite</th>" in found
+    assert "25</td>" in found
+    assert "50</td>" in found
     assert "20" in shown(hr.convert(path, tmp_path / "y.array_record"))
     assert "True" in shown(hr.verify(path))
     content = bytearray(path.read_bytes())

@@ -146,17 +146,20 @@ def _result_table(value: Report | Statistics | Converted) -> Markup:
         note = element("p", f"and {more:,} more faults") if more else None
         return element("div", _facts_table(facts), _plain_table(("fault", "what"), faults) if faults else None, note)
     if isinstance(value, Statistics):
-        heads = ("feature", "type", "values", "empty", "min", "max", "mean", "std", "distinct")
+        shown = list(islice(value.features.items(), FEATURES))
+        more = [each for each in ("nan", "infinite") if any(getattr(found, each) for _, found in shown)]
+        heads = ("feature", "type", "values", "empty", *more, "min", "max", "mean", "std", "distinct")
         rows = [
             (
                 _short(name),
                 f.dtype,
                 f"{f.values:,}",
                 f"{f.empty:,}",
+                *(f"{getattr(f, each):,}" for each in more),
                 *map(_figure, (f.minimum, f.maximum, f.mean, f.std)),
                 _figure(f.distinct),
             )
-            for name, f in islice(value.features.items(), FEATURES)
+            for name, f in shown
         ]
         return element("div", element("p", value.statement), _plain_table(heads, rows))
     return _facts_table(

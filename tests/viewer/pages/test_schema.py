@@ -166,3 +166,34 @@ def test_a_failure_is_tried_again_after_it_was_shown(client_for):
     assert "network is down" in found["failure"]
     broken.clear()
     assert _statistics(client)["statistics"]["features"][0]["values"] == 5
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.repeat([0.12345671, 0.12345672, 1 / 3], 10),
+        np.repeat(np.float32([1 / 3, 0.1, 16777216]), 10),
+        np.repeat([1e9 + 1, 1e9 + 2, 1e-300], 10),
+        np.repeat(np.float16([0.1, 1 / 3]), 10),
+    ],
+)
+def test_bars_of_few_floats_lead_to_their_rows(client_for, values):
+    client = client_for(hr.ColumnSource({"x": values}))
+    _statistics(client)
+    html = client.get("/0/schema").text
+    addresses = {each.replace("&amp;", "&") for each in re.findall(r'href="(/0/\?where=[^"]*)"', html)}
+    assert len(addresses) == len(np.unique(values))
+    for address in addresses:
+        assert "10 rows fit" in client.get(address).text, address
+
+
+@pytest.mark.parametrize("name", ["in", "not", "AND", "or", "contains", "true", "false", "length", "a b"])
+def test_bars_of_any_name_lead_to_their_rows(client_for, name):
+    client = client_for(hr.ColumnSource({name: np.arange(3).repeat(2)}))
+    _statistics(client)
+    addresses = {
+        each.replace("&amp;", "&") for each in re.findall(r'href="(/0/\?where=[^"]*)"', client.get("/0/schema").text)
+    }
+    assert len(addresses) == 3
+    for address in addresses:
+        assert "2 rows fit" in client.get(address).text, address

@@ -94,7 +94,9 @@ def _escape(bar: Bar) -> str:
 
 
 HEADINGS = ("feature", "type", "values", "empty", "min", "max", "mean", "std", "distinct", "distribution")
-RIGHT = HEADINGS[2:9]
+NOT_FINITE = ("nan", "infinite")
+"""Columns of a table in which any value is."""
+RIGHT = (*HEADINGS[2:9], *NOT_FINITE)
 OPTIONAL = ("distribution", "distinct", "empty", "std")
 
 
@@ -144,7 +146,10 @@ def print_report(title: str, statement: str, summaries: Sequence[Summary], *, br
     """Print the table, then a histogram of every feature."""
     print_line(f"{printable(title)}: {statement}")
     print_line()
-    print_table(HEADINGS, [_row(summary) for summary in summaries], right=RIGHT, optional=OPTIONAL)
+    more = [name for name in NOT_FINITE if any(getattr(summary, name) for summary in summaries)]
+    headings = (*HEADINGS[:4], *more, *HEADINGS[4:])
+    right = [name for name in headings if name in RIGHT]
+    print_table(headings, [_row(summary, more) for summary in summaries], right=right, optional=OPTIONAL)
     if brief:
         return
     for summary in summaries:
@@ -156,12 +161,13 @@ def print_report(title: str, statement: str, summaries: Sequence[Summary], *, br
             print_line(f"  {printable(line)}", style="")
 
 
-def _row(summary: Summary) -> list[str]:
+def _row(summary: Summary, more: Sequence[str]) -> list[str]:
     return [
         printable(summary.name),
         kind(summary),
         f"{summary.values:,}",
         f"{summary.empty:,}" if summary.empty else "",
+        *(f"{getattr(summary, name):,}" if getattr(summary, name) else "" for name in more),
         *(number(value, digits=4) for value in (summary.minimum, summary.maximum, summary.mean, summary.std)),
         distinct(summary),
         spark(summary.bars),

@@ -10,6 +10,7 @@ from typing import Any
 from headrace.errors import HeadraceError
 from headrace.io.cache.folder import cache_folder, cache_key
 from headrace.io.write.atomic import write_atomic
+from headrace.sources.conditions.condition import WORDS
 from headrace.statistics.collect import PartialStatistics, collect
 from headrace.viewer.dataset import ShownDataset
 from headrace.viewer.display.markup import Markup, element, figure, join
@@ -154,7 +155,8 @@ def _label(dataset: ShownDataset, name: str, bar: dict[str, Any]) -> str:
 
 def _address(dataset: ShownDataset, links: Links, name: str, found: dict[str, Any], bar: dict[str, Any]) -> str | None:
     """Where the rows of a bar are shown; ``None`` for bars that no condition picks out."""
-    shown = f"`{name}`" if not name.replace("_", "a").isalnum() or name[:1].isdigit() else name
+    is_plain = name.replace("_", "a").isalnum() and not name[:1].isdigit() and name.lower() not in WORDS
+    shown = name if is_plain else f"`{name}`"
     feature = dataset.schema[name]
     if "`" in name or not bar["count"]:
         return None
