@@ -20,6 +20,7 @@ __all__ = [
     "AUDIO",
     "CellPlace",
     "audio_type",
+    "has_pixels",
     "hex_lines",
     "image_like",
     "is_audio",
@@ -82,6 +83,18 @@ def image_like(value: Any) -> bool:
     is_grey = value.ndim == len(("height", "width"))
     is_coloured = value.ndim == len(("height", "width", "channels")) and value.shape[2] in (1, 3, 4)
     return (is_grey or is_coloured) and all(LEAST_SIDE <= side <= MOST_SIDE for side in value.shape[:2])
+
+
+def has_pixels(feature: Feature) -> bool:
+    """Whether the values of a feature look like pixels, by their type."""
+    if feature.dtype != "uint8" or not feature.is_fixed or len(feature.shape) not in (2, 3):
+        return False
+    sides = [int(length or 0) for length in feature.shape]
+    return (
+        min(sides[:2]) >= len("8 pixels")
+        and (len(sides) == len(("h", "w")) or sides[2] in (1, 3, 4))
+        and math.prod(sides) > 0
+    )
 
 
 def small_cell(value: Any, place: CellPlace) -> Markup:
