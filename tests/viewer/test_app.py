@@ -3,6 +3,7 @@
 import hashlib
 import io
 import json
+import re
 import wave
 from pathlib import Path
 
@@ -255,3 +256,16 @@ def test_a_search_says_how_far_it_is(client_for):
     client = client_for(hr.ColumnSource({"x": np.arange(50000)}))
     lines = [json.loads(line) for line in client.get("/0/?where=x%3D49999&format=json").text.splitlines()]
     assert lines[-1] == {"searched": 50000, "finished": True}
+
+
+def test_what_is_found_is_paged_through_features(client_for):
+    client = client_for(hr.ColumnSource({f"c{number:03}": np.arange(50) for number in range(100)}))
+    html = client.get("/0/?where=c099%3E3&count=5").text.replace("&amp;", "&")
+    [later] = re.findall(r'href="([^"]*)">Features after', html)
+    assert "count=5" in later
+    html = client.get(later).text.replace("&amp;", "&")
+    assert "c040" in html
+    [more] = re.findall(r'href="([^"]*)"[^>]*>More', html)
+    assert "first=40" in more
+    [later] = re.findall(r'href="([^"]*)">Features after', client.get("/0/?count=5").text.replace("&amp;", "&"))
+    assert "count=5" in later

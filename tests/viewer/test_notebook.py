@@ -273,3 +273,7 @@ assert "numpy" not in sys.modules
 @pytest.mark.parametrize("state", ["runs", "rests"])
 def test_importing_in_a_notebook_is_enough(state):
     subprocess.run([sys.executable, "-c", NOTEBOOK, state], check=True)
+
+
+def test_a_batch_with_masked_values_is_left_to_numpy():
+    assert notebook.to_html({"x": np.ma.array([1, 2], mask=[0, 1])}) is None

@@ -15,7 +15,7 @@ from headrace import _optional
 from headrace.errors import HeadraceError, NoSuchFeature
 from headrace.io.system import usable_cores
 from headrace.sources.conditions.terms import ConditionError
-from headrace.viewer.access import Access
+from headrace.viewer.access import Access, wants_json
 from headrace.viewer.dataset import ShownDataset
 from headrace.viewer.display.markup import Markup, element, join, page
 from headrace.viewer.display.media import Media, image_of, item_of, recording_of, wave_of
@@ -357,9 +357,7 @@ def _query(request: Request) -> Query:
 
 
 def _wants_json(request: Request) -> bool:
-    return request.query_params.get("format") == "json" or request.headers.get("accept", "").startswith(
-        ("application/json", "application/x-ndjson")
-    )
+    return wants_json(request.query_params, request.headers.get("accept", ""))
 
 
 def _is_samples(value: Any) -> bool:

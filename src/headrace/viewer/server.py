@@ -16,7 +16,7 @@ from headrace.hosting.http.server import bind
 from headrace.hosting.settings import Settings
 from headrace.io.threads import start_thread
 from headrace.sources.source import Source
-from headrace.viewer.access import Access, loopback_hosts
+from headrace.viewer.access import Access, host_headers, loopback_hosts
 from headrace.viewer.app import Viewer, create_app
 from headrace.viewer.dataset import ShownDataset, open_datasets
 
@@ -36,7 +36,7 @@ def _hosts(host: str, port: int) -> frozenset[str]:
         names = {host, socket.gethostname(), socket.getfqdn()}
         with contextlib.suppress(OSError):
             names.update(str(each[4][0]) for each in socket.getaddrinfo(socket.gethostname(), None))
-        found.update(f"[{name}]:{port}" if ":" in name else f"{name}:{port}" for name in names)
+        found.update(host_headers([f"[{name}]" if ":" in name else name for name in names], port))
     return frozenset(found)
 
 

@@ -278,11 +278,11 @@ def _code(name: str, sent: _RequestBody) -> Markup:
         )
         return code_block(python=f"{found}body = {sent.body!r}\n{end}", command=command, title=SENDS)
     assert sent.dataset is not None
-    kind = "csv" if sent.content_type == KINDS["csv"] else "json"
+    written = "csv" if sent.content_type == KINDS["csv"] else "json"
     lines = (
         f"from headrace.viewer.pages.endpoints import write_body\n\n{found}"
         f"example = {sent.dataset.code}.encoded()[{sent.row}]\nnames = {list(sent.names)!r}\n"
-        f"body = write_body({{name: example[name] for name in names}}, {kind!r})\n"
+        f"body = write_body({{name: example[name] for name in names}}, {written!r})\n"
     )
     return code_block(python=lines + end, title=SENDS)
 

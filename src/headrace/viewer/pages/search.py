@@ -10,7 +10,7 @@ from headrace.sources.conditions.condition import Condition, condition
 from headrace.viewer.dataset import Row, ShownDataset
 from headrace.viewer.display.markup import Markup, element, join
 from headrace.viewer.pages.page import Links, Query, change_note, code_block, command_line
-from headrace.viewer.pages.rows import command_for, page_head, read_part, row_json, row_line, table_head
+from headrace.viewer.pages.rows import column_pager, command_for, page_head, read_part, row_json, row_line, table_head
 
 __all__ = ["found_rows", "searches"]
 
@@ -97,7 +97,11 @@ def _found_html(
         note = element("p", f"{shown:,} rows fit" + ("" if is_over else f", up to row {at - 1:,}"), role="status")
     except Exception as error:  # noqa: BLE001 - a damaged record, or a function of the user's
         note = element("p", str(error) or type(error).__name__, class_="fault", role="alert")
-    later = None if is_over or not shown else links.to(where=wanted.text, start=at, count=query.text("count"))
+    later = (
+        None
+        if is_over or not shown
+        else links.to(where=wanted.text, start=at, **{name: query.text(name) for name in ("count", "first")})
+    )
     python = f"source = {dataset.code}.filter(headrace.condition({wanted.text!r}))\nheadrace.convert(source, 'selection.tfrecord')"
     condition = command_line(["--where", wanted.text])
     commands = [
@@ -109,6 +113,7 @@ def _found_html(
             Markup("</tbody></table></div>"),
             note,
             element("nav", element("a", "More", href=later, rel="next"), class_="pager") if later else None,
+            column_pager(dataset, query, links),
             code_block(
                 python=python,
                 command="\n".join(each for each in commands if each),
