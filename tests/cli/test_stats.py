@@ -171,3 +171,10 @@ def test_a_page_names_files_whose_names_are_not_utf8(run, tmp_path):
         file.write("a,b\n1,2\n")
     assert run("stats", path, "--html", tmp_path / "page.html").code == 0
     assert "bad\\udcff.csv" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_the_axes_of_dates_are_dates(run, tmp_path):
+    hr.write(tmp_path / "x.npz", {"t": np.datetime64("2020-01-01", "s") + np.arange(0, 10**8, 10**4)})
+    done = run("stats", tmp_path / "x.npz", "--all", "--html", tmp_path / "x.html")
+    assert done.code == 0, done.err
+    assert '<text x="0" y="137">2020-01-01T00:00:00</text>' in (tmp_path / "x.html").read_text()

@@ -16,7 +16,7 @@ from headrace.hosting.endpoint import Endpoint
 from headrace.hosting.registry import EndpointEntry
 from headrace.jobs.record import JobFiles, JobRecord
 from headrace.testing import KINDS, kinds_batch
-from headrace.viewer.notebook import MOST_HTML
+from headrace.viewer.notebook import MOST_HTML, to_html
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -276,4 +276,4 @@ def test_importing_in_a_notebook_is_enough(state):
 
 
 def test_a_batch_with_masked_values_is_left_to_numpy():
-    assert notebook.to_html({"x": np.ma.array([1, 2], mask=[0, 1])}) is None
+    assert to_html({"x": np.ma.array([1, 2], mask=[0, 1])}) is None

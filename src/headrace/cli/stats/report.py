@@ -62,10 +62,10 @@ def _columns(bars: Sequence[Bar], name: str) -> str:
             f'<rect class="bar" x="{number * step + 0.5:.2f}" y="{120 - height:.2f}" width="{max(step - 1, 0.5):.2f}" '
             f'height="{height:.2f}"/></g>'
         )
-    first, last = bars[0].start, bars[-1].stop
+    first, last = (html.escape(bar.label.split(" to ")[end]) for bar, end in ((bars[0], 0), (bars[-1], -1)))
     axis = (
         '<line class="axis" x1="0" y1="120.5" x2="360" y2="120.5"/>'
-        f'<text x="0" y="137">{first:.4g}</text><text x="360" y="137" text-anchor="end">{last:.4g}</text>'
+        f'<text x="0" y="137">{first}</text><text x="360" y="137" text-anchor="end">{last}</text>'
     )
     return _svg("".join(shapes) + axis, 142, name)
 

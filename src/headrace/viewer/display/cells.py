@@ -122,11 +122,11 @@ def _cell(value: Any, place: CellPlace, *, is_large: bool) -> Markup:
         return _image(place, 0, f"{value.shape[1]} x {value.shape[0]}", is_large=is_large)
     array = np.asarray(value)
     if array.ndim == 0:
-        return _scalar(array[()], place.feature)
+        return _scalar(array[()], place.feature, is_large=is_large)
     return _array(array, place, is_large=is_large)
 
 
-def _scalar(value: Any, feature: Feature) -> Markup:
+def _scalar(value: Any, feature: Feature, *, is_large: bool) -> Markup:
     names = feature.names
     if names is not None and isinstance(value, np.integer) and 0 <= int(value) < len(names):
         return join(
@@ -134,14 +134,15 @@ def _scalar(value: Any, feature: Feature) -> Markup:
         )
     if isinstance(value, (str, bytes)):
         return _text(value if isinstance(value, str) else repr(value), is_large=False)
-    return element("span", _number(value), class_="number")
+    return element("span", _number(value, is_exact=is_large), class_="number")
 
 
-def _number(value: Any) -> str:
+def _number(value: Any, *, is_exact: bool = False) -> str:
     if isinstance(value, (bool, np.bool_)):
         return "true" if value else "false"
     if isinstance(value, np.floating):
-        return f"{float(value):.7g}"
+        short = f"{float(value):.7g}"
+        return str(value) if is_exact and np.isfinite(value) and type(value)(short) != value else short
     return str(value)[:80]
 
 
@@ -268,7 +269,9 @@ def _array(array: Any, place: CellPlace, *, is_large: bool) -> Markup:
         shown = ", ".join(names[v] if 0 <= v < len(names) else str(v) for v in flat[:most].tolist())
         return join([element("span", shown + (", ..." if len(flat) > most else ""), class_="name"), shape])
     numbers = element(
-        "span", ", ".join(map(_number, flat[:most])) + (", ..." if len(flat) > most else ""), class_="number"
+        "span",
+        ", ".join(_number(each, is_exact=is_large) for each in flat[:most]) + (", ..." if len(flat) > most else ""),
+        class_="number",
     )
     if array.dtype.kind not in "biuf" or len(flat) <= SMALL_VALUES:
         return join([numbers, shape if is_large or len(flat) > most or not len(flat) or array.ndim > 1 else None])

@@ -15,7 +15,7 @@ from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged
 from headrace.sources.views import keep_features
 from headrace.viewer.dataset import ShownDataset
-from headrace.viewer.display.cells import CellPlace, small_cell
+from headrace.viewer.display.cells import CellPlace, large_cell, small_cell
 from headrace.viewer.display.markup import Markup, element, join
 from headrace.viewer.pages.page import BadQuery, Links, Page, Query, code_block, command_line, progress_note, table
 from headrace.viewer.pages.rows import command_for, describe_kind
@@ -304,10 +304,15 @@ def _rows(found: Difference, sides: tuple[ShownDataset, ShownDataset], links: li
 
                 place = CellPlace(index, side.schema[name], name, media)
                 cells.append(
-                    small_cell(row.values[name], place)
+                    _cell(row.values[name], place)
                     if row.values and name in row.values
                     else row.fault or "too large to show"
                 )
             address = element("a", f"{index:,}", href=links[0].to(row=str(index)))
             lines.append((address, name, *cells))
     return table(("row", "feature", "left", "right"), lines, caption="rows that differ")
+
+
+def _cell(value: Any, place: CellPlace) -> Markup:
+    """A value; a float with all of its digits, because the last ones may be what differs."""
+    return large_cell(value, place) if isinstance(value, (float, np.floating)) else small_cell(value, place)
