@@ -69,6 +69,15 @@ def test_table_and_histograms(run, people):
     assert len(brief.splitlines()) == 8
 
 
+def test_values_that_are_not_finite_are_counted(run, tmp_path):
+    hr.write(tmp_path / "x.npz", {"f": np.array([np.nan, np.inf, -np.inf, 0.1] * 25), "i": np.arange(100)})
+    lines = [line.split() for line in run("stats", tmp_path / "x.npz", "--brief").out.splitlines() if line]
+    assert lines[1][:7] == ["feature", "type", "values", "empty", "nan", "infinite", "min"]
+    assert lines[2][:6] == ["f", "float64", "100", "25", "50", "0.1"]
+    found = hr.stats(tmp_path / "x.npz")
+    assert "f: 100 values, 25 NaN or NaT, 50 infinite, 0.1 to 0.1" in str(found)
+
+
 @pytest.mark.parametrize(
     "name",
     ["big_endian", "bool", "c8", "datetime", "f2", "fortran", "scalar", "structured", "u1_4d", "unicode", "empty"],
@@ -162,3 +171,10 @@ def test_a_page_names_files_whose_names_are_not_utf8(run, tmp_path):
         file.write("a,b\n1,2\n")
     assert run("stats", path, "--html", tmp_path / "page.html").code == 0
     assert "bad\\udcff.csv" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_the_axes_of_dates_are_dates(run, tmp_path):
+    hr.write(tmp_path / "x.npz", {"t": np.datetime64("2020-01-01", "s") + np.arange(0, 10**8, 10**4)})
+    done = run("stats", tmp_path / "x.npz", "--all", "--html", tmp_path / "x.html")
+    assert done.code == 0, done.err
+    assert '<text x="0" y="137">2020-01-01T00:00:00</text>' in (tmp_path / "x.html").read_text()

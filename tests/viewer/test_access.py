@@ -1,7 +1,8 @@
 """Who may look."""
 
 import pytest
-from tests.viewer.conftest import PORT
+from starlette.testclient import TestClient
+from tests.viewer.conftest import HOST, PORT
 
 from headrace.viewer.access import loopback_hosts
 
@@ -136,3 +137,18 @@ def test_a_frame_has_its_key_in_the_path(client_for, shown):
     assert client.get(f"{base}/static/style.css").status_code == 200
     for path in ("/0/", "/wrong/0/", f"{base[:-1]}/0/"):
         assert client.get(path).status_code == 403
+
+
+def test_a_program_gets_json_for_the_token(client_for, shown_file):
+    client = client_for(shown_file)
+    program = TestClient(client.access, base_url=HOST)
+    answer = program.get(f"/0/?format=json&count=2&token={client.access.token}")
+    assert [row["row"] for row in answer.json()["rows"]] == [0, 1]
+    answer = program.get(f"/0/?token={client.access.token}", headers={"accept": "application/json"})
+    assert answer.json()["examples"] == 300
+    assert program.get("/0/?format=json&token=x").status_code == 403
+
+
+def test_browsers_leave_out_port_80():
+    assert {"127.0.0.1", "localhost", "[::1]", "localhost:80"} <= loopback_hosts(80)
+    assert "localhost" not in loopback_hosts(8080)

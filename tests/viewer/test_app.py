@@ -3,6 +3,7 @@
 import hashlib
 import io
 import json
+import re
 import wave
 from pathlib import Path
 
@@ -224,3 +225,47 @@ def test_half_a_surrogate_pair_has_a_bar_without_an_address(client_for):
         if data(client, "/0/schema")["finished"]:
             break
     assert "where=t+%3D+%27a%27" in client.get("/0/schema").text
+
+
+@pytest.fixture
+def damaged(tmp_path):
+    """A file of 20,000 rows, of which 15,000 is damaged."""
+    path = tmp_path / "x.tfrecord"
+    hr.write(path, {"x": np.arange(20000)})
+    place = hr.open(path).where(15000).offset
+    content = bytearray(path.read_bytes())
+    content[place + 14] ^= 1
+    path.write_bytes(content)
+    return path
+
+
+def test_a_search_in_a_damaged_file_ends_with_the_error(client_for, damaged):
+    client = client_for(damaged)
+    lines = [json.loads(line) for line in client.get("/0/?where=x%3E14997&format=json").text.splitlines()]
+    assert [line["row"] for line in lines if "row" in line] == [14998, 14999]
+    assert "record 15,000" in lines[-1]["error"] or "record 15000" in lines[-1]["error"]
+    assert (lines[-1]["searched"], lines[-1]["finished"]) == (15000, False)
+    near = client.get("/0/?where=x%3E%3D0&start=14998&count=2&format=json")
+    found = [json.loads(line) for line in near.text.splitlines()]
+    assert [line["row"] for line in found if "row" in line] == [14998, 14999]
+    assert 'role="alert"' in client.get("/0/?where=x%3E14997").text
+    assert client.get("/0/?where=x%3E14997&start=15000&format=json").status_code == 422
+
+
+def test_a_search_says_how_far_it_is(client_for):
+    client = client_for(hr.ColumnSource({"x": np.arange(50000)}))
+    lines = [json.loads(line) for line in client.get("/0/?where=x%3D49999&format=json").text.splitlines()]
+    assert lines[-1] == {"searched": 50000, "finished": True}
+
+
+def test_what_is_found_is_paged_through_features(client_for):
+    client = client_for(hr.ColumnSource({f"c{number:03}": np.arange(50) for number in range(100)}))
+    html = client.get("/0/?where=c099%3E3&count=5").text.replace("&amp;", "&")
+    [later] = re.findall(r'href="([^"]*)">Features after', html)
+    assert "count=5" in later
+    html = client.get(later).text.replace("&amp;", "&")
+    assert "c040" in html
+    [more] = re.findall(r'href="([^"]*)"[^>]*>More', html)
+    assert "first=40" in more
+    [later] = re.findall(r'href="([^"]*)">Features after', client.get("/0/?count=5").text.replace("&amp;", "&"))
+    assert "count=5" in later

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.viewer.conftest import picture
 
 import headrace as hr
 from headrace.viewer import dataset as dataset_module
@@ -93,3 +94,23 @@ def test_the_last_record_of_a_file_is_limited_too(tmp_path, monkeypatch):
     some = ShownDataset(hr.open(str(paths[0]))[:3], name="x", code="x")
     assert some.count(60) == 3
     assert [row.fault for row in some.rows_at(range(3), some.names)] == [None] * 3
+
+
+@pytest.mark.parametrize("name", ["x.npy", "x.parquet", "x.tfrecord", "x.npz"])
+def test_a_page_reads_no_more_than_its_limit(tmp_path, monkeypatch, name):
+    monkeypatch.setattr(dataset_module, "MOST_PAGE_BYTES", 100_000)
+    rows = np.random.default_rng(0).integers(0, 128, (10, 30_000), np.uint8)
+    if name.endswith("parquet"):
+        hr.write(tmp_path / name, {"x": hr.Strings.from_values([bytes(each) for each in rows])})
+    else:
+        hr.write(tmp_path / name, rows if name.endswith("npy") else {"x": rows})
+    [shown] = open_datasets(str(tmp_path / name))
+    found = shown.rows(0, 10, shown.names)
+    assert [each.values is None for each in found] == [False] * 3 + [True] * 7
+    assert "a page reads at most" in found[3].fault
+
+
+def test_images_in_memory_are_found():
+    pictures = hr.Strings.from_values([picture(row) for row in range(5)])
+    source = hr.ColumnSource({"i": pictures, "label": np.arange(5), "b": hr.Strings.from_values([b"x"] * 5)})
+    assert ShownDataset(source, name="x", code="x").image_features() == ["i"]

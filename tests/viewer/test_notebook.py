@@ -16,7 +16,7 @@ from headrace.hosting.endpoint import Endpoint
 from headrace.hosting.registry import EndpointEntry
 from headrace.jobs.record import JobFiles, JobRecord
 from headrace.testing import KINDS, kinds_batch
-from headrace.viewer.notebook import MOST_HTML
+from headrace.viewer.notebook import MOST_HTML, to_html
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -118,6 +118,10 @@ def test_results_are_tables(tmp_path, monkeypatch):
     hr.write(path, [{"<i>name</i>": row, "text": "x" * 50} for row in range(20)])
     assert "all 20 examples" in shown(hr.stats(path))
     assert "&lt;i&gt;name&lt;/i&gt;" in shown(hr.stats(path))
+    found = shown(hr.stats({"f": np.array([np.nan, np.inf, -np.inf, 0.1] * 25)}))
+    assert "<th>nan</th><th>infinite</th>" in found
+    assert "25</td>" in found
+    assert "50</td>" in found
     assert "20" in shown(hr.convert(path, tmp_path / "y.array_record"))
     assert "True" in shown(hr.verify(path))
     content = bytearray(path.read_bytes())
@@ -269,3 +273,7 @@ assert "numpy" not in sys.modules
 @pytest.mark.parametrize("state", ["runs", "rests"])
 def test_importing_in_a_notebook_is_enough(state):
     subprocess.run([sys.executable, "-c", NOTEBOOK, state], check=True)
+
+
+def test_a_batch_with_masked_values_is_left_to_numpy():
+    assert to_html({"x": np.ma.array([1, 2], mask=[0, 1])}) is None

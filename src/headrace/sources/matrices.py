@@ -1,7 +1,8 @@
-"""A whole source in memory: as one matrix and its labels, as a frame or a table."""
+"""A whole source in memory: as one matrix and its labels, as a frame or a table; and a column as its values end to end."""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -10,7 +11,8 @@ import numpy.typing as npt
 from headrace import _hooks, _optional
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
-from headrace.contracts.values import Batch, join
+from headrace.contracts.strings import Strings
+from headrace.contracts.values import Batch, Ragged, join
 from headrace.errors import NoSuchFeature, UnsupportedData, Where
 from headrace.sources.node import Node, stream
 from headrace.sources.views import keep_features
@@ -21,7 +23,7 @@ if TYPE_CHECKING:  # for editors: callers of these functions have the package
     import pyarrow as pa
     from scipy.sparse import csr_array
 
-__all__ = ["read_all", "to_arrow", "to_csr", "to_numpy", "to_pandas", "to_polars"]
+__all__ = ["flatten", "read_all", "to_arrow", "to_csr", "to_numpy", "to_pandas", "to_polars"]
 
 LABEL = "label"
 VALUES = "values"
@@ -186,3 +188,30 @@ def read_all(node: Node, *names: str | None) -> Batch:
     if not parts:
         return {name: np.zeros((0, *(n or 0 for n in node.schema[name].shape))) for name in wanted}
     return {name: join([part[name] for part in parts]) for name in wanted}
+
+
+def flatten(column: Any) -> tuple[Any, npt.NDArray[np.int64] | None]:
+    """The values of a column end to end, and the row of each; ``None`` for one value in each row."""
+    if hasattr(column, "tocsr"):
+        column = column.tocsr()
+        return np.asarray(column.data), np.repeat(np.arange(column.shape[0]), np.diff(column.indptr))
+    if isinstance(column, list):  # arrays of different shapes
+        parts = [np.asarray(item).reshape(-1) for item in column]
+        values = _as_values(np.concatenate(parts)) if parts else np.zeros(0)
+        return values, np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+    if isinstance(column, Ragged):
+        inner, row = flatten(column.values)
+        owner = np.repeat(np.arange(len(column)), column.lengths)
+        return inner, owner if row is None else owner[row]
+    array = column if isinstance(column, Strings) else _as_values(column)
+    if len(array.shape) == 1:
+        return array, None
+    inner_count = math.prod(array.shape[1:])
+    return array.reshape(-1), np.repeat(np.arange(array.shape[0]), inner_count)
+
+
+def _as_values(column: Any) -> Any:
+    array = np.asarray(column)
+    if array.dtype == bool:
+        array = array.view(np.uint8)  # NumPy compares these with integers of any size.
+    return Strings.from_values(array) if array.dtype.kind in "OUS" else array

@@ -203,7 +203,12 @@ class Statistics:
     def __str__(self) -> str:
         lines = [self.statement]
         for name, found in self.features.items():
-            known = [f"{found.values:,} values", f"{found.empty:,} empty" if found.empty else ""]
+            known = [
+                f"{found.values:,} values",
+                f"{found.empty:,} empty" if found.empty else "",
+                f"{found.nan:,} NaN or NaT" if found.nan else "",
+                f"{found.infinite:,} infinite" if found.infinite else "",
+            ]
             if found.minimum is not None:
                 known.append(f"{found.minimum} to {found.maximum}")
             if found.mean is not None:

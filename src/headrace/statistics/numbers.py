@@ -174,11 +174,19 @@ class Numbers:
         if self._low is None:
             return []
         if counts is not None and len(counts) <= most and (self._is_whole or self._finite >= REPEATED * len(counts)):
-            return [Bar(shorten(self._native(value)), count) for value, count in sorted(counts.items())]
+            return [Bar(self._label(value), count) for value, count in sorted(counts.items())]
         if self._dtype.kind in "mM":
             return [self._to_dates(bar) for bar in self._histogram.bars(most, float(self._low), float(self._high))]
         rounded = round_bars(counts, most, whole=self._is_whole) if counts is not None else []
         return rounded or self._histogram.bars(most, float(self._low), float(self._high))
+
+    def _label(self, value: Any) -> str:
+        """A value in six digits; in as many as it takes to tell it from others where those are another number."""
+        text = shorten(self._native(value))
+        if not isinstance(value, float):
+            return text
+        kind = self._dtype.type if self._dtype.kind == "f" else np.float64
+        return text if kind(float(text)) == value else str(kind(value)).removesuffix(".0")
 
     def _to_dates(self, bar: Bar) -> Bar:
         if bar.start is None or bar.stop is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hmac
 import secrets
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
@@ -21,6 +21,7 @@ POLICY = (
     "default-src 'none'; img-src 'self' data:; media-src 'self'; style-src 'self'; script-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors "
 )
+HTTP_PORT = 80
 STYLE = "/static/"
 """Where there is no data, so that the page without access is styled too."""
 FRAMES = "http://localhost:* http://127.0.0.1:* https://localhost:* vscode-webview:"
@@ -29,7 +30,13 @@ FRAMES = "http://localhost:* http://127.0.0.1:* https://localhost:* vscode-webvi
 
 def loopback_hosts(port: int) -> frozenset[str]:
     """The values of the ``Host`` header that name this machine's loopback address. Others come from a page that rebinds its name."""
-    return frozenset(f"{host}:{port}" for host in ("127.0.0.1", "localhost", "[::1]"))
+    return host_headers(("127.0.0.1", "localhost", "[::1]"), port)
+
+
+def host_headers(names: Iterable[str], port: int) -> frozenset[str]:
+    """The values of the ``Host`` header for some names. Browsers leave out port 80."""
+    names = list(names)
+    return frozenset([f"{name}:{port}" for name in names] + (names if port == HTTP_PORT else []))
 
 
 class Access:
@@ -67,6 +74,8 @@ class Access:
             await self._answer_embedded(scope, receive, send)
         elif self._knows(headers.get("cookie", "")) or scope["path"].startswith(STYLE):
             await self._answer(scope, receive, send)
+        elif self._brings_token(scope) and wants_json(_query_of(scope), headers.get("accept", "")):
+            await self._answer(scope, receive, send)  # A program follows no page to its cookie.
         elif self._brings_token(scope):
             await self._exchange(scope, send)
         else:
@@ -88,8 +97,7 @@ class Access:
         return any(name == self._cookie and _equal(value, self._session) for name, _, value in pairs)
 
     def _brings_token(self, scope: MutableMapping[str, Any]) -> bool:
-        given = dict(parse_qsl(scope["query_string"].decode("latin-1"))).get("token", "")
-        return _equal(given, self.token)
+        return _equal(_query_of(scope).get("token", ""), self.token)
 
     async def _exchange(self, scope: MutableMapping[str, Any], send: Send) -> None:
         """Give the cookie for the token, and go to the same page without it."""
@@ -136,6 +144,15 @@ class Access:
             (b"cache-control", b"no-store"),
         ]
         return found if self._is_embedded else [*found, (b"x-frame-options", b"DENY")]
+
+
+def wants_json(query: Mapping[str, str], accept: str) -> bool:
+    """Whether a request asks for JSON."""
+    return query.get("format") == "json" or accept.startswith(("application/json", "application/x-ndjson"))
+
+
+def _query_of(scope: MutableMapping[str, Any]) -> dict[str, str]:
+    return dict(parse_qsl(scope["query_string"].decode("latin-1")))
 
 
 def _equal(given: str, wanted: str) -> bool:

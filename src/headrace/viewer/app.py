@@ -12,10 +12,10 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from headrace import _optional
-from headrace.errors import HeadraceError
+from headrace.errors import HeadraceError, NoSuchFeature
 from headrace.io.system import usable_cores
 from headrace.sources.conditions.terms import ConditionError
-from headrace.viewer.access import Access
+from headrace.viewer.access import Access, wants_json
 from headrace.viewer.dataset import ShownDataset
 from headrace.viewer.display.markup import Markup, element, join, page
 from headrace.viewer.display.media import Media, image_of, item_of, recording_of, wave_of
@@ -24,7 +24,7 @@ from headrace.viewer.pages.compare import compare_page
 from headrace.viewer.pages.endpoints import endpoint_page, endpoints_page
 from headrace.viewer.pages.faults import faults_page, refused_page
 from headrace.viewer.pages.order import grid_page, order_page
-from headrace.viewer.pages.page import BadQuery, Links, Page, Query, code_block, command_line
+from headrace.viewer.pages.page import BadQuery, Links, Page, Query, code_block, command_line, with_changes
 from headrace.viewer.pages.rows import row_page, rows_page
 from headrace.viewer.pages.schema import schema_page
 from headrace.viewer.pages.search import found_rows, searches
@@ -230,8 +230,10 @@ class _PageRoutes:
                 assert wanted is not None
                 len(dataset.source)
                 return found_rows(dataset, query, links, wanted, as_json=as_json)
-            except (HeadraceError, OSError, ValueError) as error:
+            except (BadQuery, ConditionError, NoSuchFeature) as error:
                 return str(error), 400
+            except (HeadraceError, OSError, ValueError) as error:
+                return str(error), 422
             except Exception as error:
                 LOG.exception(FAILED)
                 return f"this search failed with {type(error).__name__}: {error}", 500
@@ -295,11 +297,11 @@ class _PageRoutes:
         return self._response(media.body, headers={"content-type": media.media_type, **MEDIA_POLICY})
 
     async def _answer(self, request: Request, made: Callable[[Query], Page], number: int | None, name: str) -> Response:
-        query = _query(request)
+        query, shown = _query(request), self._dataset(number)
 
         def make() -> Page | tuple[str, int]:
             try:
-                return made(query)
+                return with_changes(made(query), [shown] if shown is not None else self._viewer.datasets)
             except (BadQuery, ConditionError) as error:
                 return str(error), 400
             except (HeadraceError, OSError, MemoryError) as error:
@@ -324,8 +326,9 @@ class _PageRoutes:
         except TimeoutError:
             return None
 
-    def _dataset(self, number: int) -> ShownDataset | None:
-        return self._viewer.datasets[number] if number < len(self._viewer.datasets) else None
+    def _dataset(self, number: int | None) -> ShownDataset | None:
+        datasets = self._viewer.datasets
+        return datasets[number] if number is not None and number < len(datasets) else None
 
     def _show(self, request: Request, view: Page, number: int | None, name: str) -> Response:
         if _wants_json(request):
@@ -354,9 +357,7 @@ def _query(request: Request) -> Query:
 
 
 def _wants_json(request: Request) -> bool:
-    return request.query_params.get("format") == "json" or request.headers.get("accept", "").startswith(
-        ("application/json", "application/x-ndjson")
-    )
+    return wants_json(request.query_params, request.headers.get("accept", ""))
 
 
 def _is_samples(value: Any) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from headrace.contracts.feature import Feature
+from headrace.contracts.images import encoding_of_most
 from headrace.contracts.records import files_of, is_table
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Example
@@ -30,6 +30,7 @@ from headrace.sources.operations.choosing import fitting
 from headrace.sources.source import ColumnSource, Source
 from headrace.sources.stacking import row
 from headrace.sources.views import keep_features
+from headrace.viewer.display.cells import has_pixels
 
 __all__ = ["MOST_PAGE_BYTES", "Row", "ShownDataset", "open_datasets"]
 
@@ -98,6 +99,7 @@ class ShownDataset:
         self._counted = threading.Event()
         self._count: int | None = None
         self._failure: BaseException | None = None
+        self._opened = {path: _state_of(path) for path in self.files}
         start_thread(self._find_count, name="headrace-view-count", stop=self._counted.set)
 
     @cached_property
@@ -124,13 +126,7 @@ class ShownDataset:
     @cached_property
     def is_wide(self) -> frozenset[str]:
         """Features whose value alone is more than a page may read."""
-        return frozenset(
-            name
-            for name, feature in self.schema.items()
-            if feature.is_fixed
-            and not feature.is_text
-            and feature.count * feature.numpy_dtype.itemsize > MOST_PAGE_BYTES
-        )
+        return frozenset(name for name, feature in self.schema.items() if _fixed_bytes(feature) > MOST_PAGE_BYTES)
 
     @property
     def files(self) -> list[str]:
@@ -164,15 +160,18 @@ class ShownDataset:
 
     @property
     def file_states(self) -> tuple[tuple[str, int, int, int], ...] | None:
-        """Name, size and times of each file; ``None`` where nothing here would notice a change, as for URLs."""
-        states = []
-        for path in self.files:
-            try:
-                state = Path(path).stat()
-            except (OSError, ValueError):
-                return None
-            states.append((path, state.st_size, state.st_mtime_ns, state.st_ctime_ns))
-        return tuple(states)
+        """Name, size and times of each file now; ``None`` where nothing here would notice a change, as for URLs."""
+        return _whole_states({path: _state_of(path) for path in self._opened})
+
+    @property
+    def opened_states(self) -> tuple[tuple[str, int, int, int], ...] | None:
+        """The same of when they were opened: that of the examples that are read, which a later file of the name does not have."""
+        return _whole_states(self._opened)
+
+    @property
+    def changed_files(self) -> list[str]:
+        """Files that were changed, replaced or removed after they were opened. The examples are still the old ones, or none."""
+        return [path for path, state in self._opened.items() if state is not None and state != _state_of(path)]
 
     def count(self, patience_s: float = COUNT_PATIENCE_S) -> int | None:
         """The number of examples; ``None`` while it is not known."""
@@ -205,7 +204,7 @@ class ShownDataset:
         rows: list[Row] = []
         small, budget = [], MOST_PAGE_BYTES
         for index in indices:
-            size = self._record_bytes(index)
+            size = self._record_bytes(index, wanted)
             if size > budget:
                 rows.append(
                     Row(index, None, f"the record has {size:,} bytes, and a page reads at most {MOST_PAGE_BYTES:,}")
@@ -242,10 +241,13 @@ class ShownDataset:
             found.append(Row(start + len(found), None, str(error)))
         return found
 
-    def _record_bytes(self, index: int) -> int:
-        """Bytes of an example in its file, estimated from its neighbour; 0 for tables, whose features are read one by one."""
+    def _record_bytes(self, index: int, names: Sequence[str]) -> int:
+        """Bytes of an example in its file, estimated from its neighbour; of tables, the share of these features, which are read by themselves."""
         if any(map(is_table, records_below(self.source.node))):
-            return 0
+            with contextlib.suppress(HeadraceError, OSError):
+                share = self.stored.stored_bytes(index, index + 1) * len(names) // len(self.names)
+                return max(share, sum(_fixed_bytes(self.schema[name]) for name in names))
+            return 0  # A damaged row, which reading names.
         with contextlib.suppress(HeadraceError, IndexError, AttributeError, OSError):
             here, count = self.source.where(index), self._count
             if here.offset is None or count is None:
@@ -281,10 +283,14 @@ class ShownDataset:
             NoSuchFeature, ConditionError: It does not fit the features.
         """
         condition.needed(self.stored.schema)
-        at, count = start, len(self.source)
-        for found in fitting(self.stored.node, condition, start, count):
-            at = min(at + 1024, count)
-            yield at, found.tolist()
+        count = len(self.source)
+        try:
+            for stop, found in fitting(self.stored.node, condition, start, count):
+                start = stop
+                yield stop, found.tolist()
+        except HeadraceError:  # One by one, to find those before the damage.
+            for stop, found in fitting(self.stored.node, condition, start, count, 1):
+                yield stop, found.tolist()
 
     def label_features(self) -> list[str]:
         """The features that examples can be grouped by: integers or text, one value each; those with names first."""
@@ -292,8 +298,13 @@ class ShownDataset:
         return sorted(found, key=lambda name: (self.schema[name].names is None, "label" not in name.lower()))
 
     def image_features(self) -> list[str]:
-        """The features that are images, or arrays that look like some."""
-        return [name for name, feature in self.schema.items() if feature.encoding is not None or _has_pixels(feature)]
+        """The features that are images, or arrays that look like some. Of data in memory, their first values tell."""
+        found = {n for n, each in self.schema.items() if each.encoding is not None or has_pixels(each)}
+        is_open = not records_below(self.source.node) and self.count()
+        unknown = [n for n, each in self.schema.items() if is_open and each.dtype == "bytes" and each.shape == ()]
+        firsts = [row.values or {} for row in self.rows(0, 8, unknown)] if unknown else []
+        found.update(n for n in unknown if encoding_of_most(bytes(each[n]) for each in firsts if each.get(n)))
+        return [name for name in self.names if name in found]
 
     def sample_rate(self, name: str) -> int | None:
         """Samples per second of a recording of a prepared dataset."""
@@ -310,19 +321,27 @@ def _with_encoding(stored: Feature, decoded: Feature | None) -> Feature:
     return decoded.stored
 
 
+def _state_of(path: str) -> tuple[int, int, int] | None:
+    """Size and times of a file; ``None`` of none, or of a URL."""
+    try:
+        state = Path(path).stat()
+    except (OSError, ValueError):
+        return None
+    return state.st_size, state.st_mtime_ns, state.st_ctime_ns
+
+
+def _whole_states(states: Mapping[str, tuple[int, int, int] | None]) -> tuple[tuple[str, int, int, int], ...] | None:
+    found = [(path, *state) for path, state in states.items() if state is not None]
+    return tuple(found) if len(found) == len(states) else None
+
+
+def _fixed_bytes(feature: Feature) -> int:
+    """Bytes of a value, where all have as many; else 0."""
+    return feature.count * feature.numpy_dtype.itemsize if feature.is_fixed and not feature.is_text else 0
+
+
 def _is_label(feature: Feature) -> bool:
     return feature.is_text or feature.numpy_dtype.kind in "iub"
-
-
-def _has_pixels(feature: Feature) -> bool:
-    if feature.dtype != "uint8" or not feature.is_fixed or len(feature.shape) not in (2, 3):
-        return False
-    sides = [int(length or 0) for length in feature.shape]
-    return (
-        min(sides[:2]) >= len("8 pixels")
-        and (len(sides) == len(("h", "w")) or sides[2] in (1, 3, 4))
-        and math.prod(sides) > 0
-    )
 
 
 def open_datasets(path: str, **options: Any) -> list[ShownDataset]:

@@ -77,6 +77,8 @@ def _is_batch(value: Any) -> bool:
     """Whether a value is a dict of columns with as many rows each."""
     if type(value) is not dict or not all(isinstance(name, str) for name in value):
         return False
+    if any(isinstance(column, np.ma.MaskedArray) for column in value.values()):  # NumPy shows what is masked.
+        return False
     lengths = {_rows_of(column) for column in value.values()}
     return len(lengths) == 1 and lengths != {None}
 
@@ -146,17 +148,20 @@ def _result_table(value: Report | Statistics | Converted) -> Markup:
         note = element("p", f"and {more:,} more faults") if more else None
         return element("div", _facts_table(facts), _plain_table(("fault", "what"), faults) if faults else None, note)
     if isinstance(value, Statistics):
-        heads = ("feature", "type", "values", "empty", "min", "max", "mean", "std", "distinct")
+        listed = list(islice(value.features.items(), FEATURES))
+        not_finite = [each for each in ("nan", "infinite") if any(getattr(found, each) for _, found in listed)]
+        heads = ("feature", "type", "values", "empty", *not_finite, "min", "max", "mean", "std", "distinct")
         rows = [
             (
                 _short(name),
                 f.dtype,
                 f"{f.values:,}",
                 f"{f.empty:,}",
+                *(f"{getattr(f, each):,}" for each in not_finite),
                 *map(_figure, (f.minimum, f.maximum, f.mean, f.std)),
                 _figure(f.distinct),
             )
-            for name, f in islice(value.features.items(), FEATURES)
+            for name, f in listed
         ]
         return element("div", element("p", value.statement), _plain_table(heads, rows))
     return _facts_table(

@@ -16,7 +16,7 @@ from headrace.hosting.http.server import bind
 from headrace.hosting.settings import Settings
 from headrace.io.threads import start_thread
 from headrace.sources.source import Source
-from headrace.viewer.access import Access, loopback_hosts
+from headrace.viewer.access import Access, host_headers, loopback_hosts
 from headrace.viewer.app import Viewer, create_app
 from headrace.viewer.dataset import ShownDataset, open_datasets
 
@@ -36,7 +36,7 @@ def _hosts(host: str, port: int) -> frozenset[str]:
         names = {host, socket.gethostname(), socket.getfqdn()}
         with contextlib.suppress(OSError):
             names.update(str(each[4][0]) for each in socket.getaddrinfo(socket.gethostname(), None))
-        found.update(f"[{name}]:{port}" if ":" in name else f"{name}:{port}" for name in names)
+        found.update(host_headers([f"[{name}]" if ":" in name else name for name in names], port))
     return frozenset(found)
 
 
@@ -165,7 +165,10 @@ def view(*sources: Any, embedded: bool = True) -> View:
             datasets.extend(open_datasets(str(each)))
             continue
         is_several = isinstance(each, Mapping) and all(isinstance(part, Source) for part in each.values())
-        own = f"source {number}" if len(sources) > 1 else "source"
-        for name, source in each.items() if is_several and each else ((own, _as_source(each)),):
-            datasets.append(ShownDataset(source, name=str(name), code="source"))
+        own, code = (f"source {number}", f"source_{number}") if len(sources) > 1 else ("source", "source")
+        if not (is_several and each):
+            datasets.append(ShownDataset(_as_source(each), name=own, code=code))
+            continue
+        for name, source in each.items():
+            datasets.append(ShownDataset(source, name=str(name), code=f"{code}[{name!r}]"))
     return View(datasets, is_embedded=embedded)

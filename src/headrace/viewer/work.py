@@ -26,6 +26,7 @@ class Work:
         result: What it returned, or has so far: work may set it before it ends.
         failure: Why it failed.
         is_finished: Whether it has ended, either way.
+        has_told: Whether a page has shown its failure.
     """
 
     def __init__(self, label: str) -> None:
@@ -35,6 +36,7 @@ class Work:
         self.result: Any = None
         self.failure: str | None = None
         self.is_finished: bool = False
+        self.has_told: bool = False
         self._stopping = threading.Event()
         self._ended = threading.Event()
 
@@ -85,7 +87,7 @@ class Works:
         self._room = threading.Semaphore(AT_ONCE)
 
     def get(self, key: Hashable, label: str, function: Callable[[Work], Any], *, patience_s: float = 0.0) -> Work:
-        """The work of this key; it starts if it is new.
+        """The work of this key; it starts if it is new, and again if it failed and a page has shown that, as after a fault of the network.
 
         Args:
             key: What it is about.
@@ -95,12 +97,13 @@ class Works:
         """
         with self._lock:
             work = self._works.get(key)
-            if work is None:
+            if work is None or work.has_told:
                 while len(self._works) >= MOST_KEPT:
                     self._works.pop(next(iter(self._works))).stop()
                 work = self._works[key] = Work(label)
                 start_thread(work.run, function, self._room, name=f"headrace-view-{label}", stop=work.stop)
         work.wait(patience_s)
+        work.has_told = work.is_finished and work.failure is not None
         return work
 
     def find(self, key: Hashable) -> Work | None:

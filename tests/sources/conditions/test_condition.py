@@ -230,6 +230,8 @@ TIMES = hr.ColumnSource(
         ("ns > '2020-01-01'", [2]),
         ("ns <= '2020'", [0, 1, 3]),
         ("d < '2020-01-01T00:00:00.000000001'", [0, 3]),
+        ("d = '20200101'", np.flatnonzero(TIMES["d"] == np.datetime64("2020-01-01")).tolist()),
+        ("d < '20200102'", np.flatnonzero(TIMES["d"] < np.datetime64("2020-01-02")).tolist()),
         ("m > 1", [1]),
         ("m = ms", [0]),
         ("m < ms", [1, 2]),
@@ -250,7 +252,13 @@ def test_times_of_different_units(text, rows):
         ("d > '2020-01-01T00:00:00.000000000000000001'", "more digits"),
         ("d > 5", "datetime64.D. and int cannot be compared"),
         ("m > '3'", "a whole number of its unit"),
-        ("m > 3.5", "cannot be compared"),
+        ("m > 3.5", "whole numbers of its unit"),
+        ("d > '202001'", "'202001' is not a date"),
+        ("d > '12345678901'", "is not a date"),
+        ("d > 'now'", "'now' is not a date"),
+        ("d > 'today'", "'today' is not a date"),
+        ("d > '2020-01-01T00:00:00ZZ'", "is not a date"),
+        ("d > '2020-01-01Z'", "is not a date"),
         ("m > d", "cannot be compared"),
         ("m > months", "cannot be compared"),
         ("d", "a feature alone means that it is not 0"),
@@ -259,6 +267,21 @@ def test_times_of_different_units(text, rows):
 def test_times_that_do_not_compare(text, message):
     with pytest.raises(ConditionError, match=message):
         len(TIMES.filter(condition(text)))
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ("2026-01-01T12:00Z", [1, 2]),
+        ("2026-01-01T12:00:00.0+00:00", [1, 2]),
+        ("2026-01-01T13+01", [1, 2]),
+        ("2026-01-01T12:00:00-0130", [2]),
+        ("2026-01-01 12:00", [1, 2]),
+    ],
+)
+def test_times_of_a_zone_are_those_of_greenwich(text, rows):
+    source = hr.ColumnSource({"t": np.array(["2026-01-01T11", "2026-01-01T12", "2026-01-01T13:30"], "M8[s]")})
+    assert np.flatnonzero(condition(f"t >= '{text}'").mask(source.batch(range(3)), 3)).tolist() == rows
 
 
 def test_episodes_are_not_compared():

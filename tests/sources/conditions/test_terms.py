@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 import headrace as hr
 from headrace.contracts.feature import Feature
 from headrace.sources.conditions.condition import condition
-from headrace.sources.conditions.terms import ConditionError, count_characters, flatten, is_searched
+from headrace.sources.conditions.terms import ConditionError, count_characters, is_searched
+from headrace.sources.matrices import flatten
 
 
 @pytest.mark.parametrize(

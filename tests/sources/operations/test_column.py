@@ -150,3 +150,10 @@ def test_isin_refuses_text_among_times():
     with pytest.raises(TypeError, match=r"give isin times of NumPy"):
         source["d"].isin(["2020-01-01"])
     assert source["d"].isin(np.array(["2020-01-01"], "M8[D]")).tolist() == [True, False]
+
+
+def test_times_beside_text_say_what_to_give():
+    source = hr.ColumnSource({"t": np.array(["2020-01-01", "2021-01-01"], "M8[s]")})
+    with pytest.raises(TypeError, match=r"column 't' holds .* as in np.array\('2020-06-01', 'datetime64\[s\]'\)"):
+        source["t"] > "2020-06-01"
+    assert (source["t"] > np.array("2020-06-01", "datetime64[s]")).tolist() == [False, True]

@@ -103,3 +103,19 @@ def test_what_looks_like_an_image():
         b"",
     ):
         assert not image_like(other)
+
+
+@pytest.mark.parametrize(
+    ("value", "small", "large"),
+    [
+        (np.float64(0.1234567890123), "0.1234568", "0.1234567890123"),
+        (np.float64(9007199254740993), "9.007199e+15", "9007199254740992.0"),
+        (np.float32(0.1), "0.1", "0.1"),
+        (np.float64("nan"), "nan", "nan"),
+        (np.float64(3), "3", "3"),
+    ],
+)
+def test_a_row_by_itself_has_all_digits(value, small, large):
+    place = CellPlace(0, hr.Feature(value.dtype.name), "x", lambda *_: "")
+    assert f">{small}<" in small_cell(value, place)
+    assert f">{large}<" in large_cell(value, place)

@@ -103,3 +103,16 @@ def test_rows_of_folders_show_the_file_of_the_row(client_for, tmp_path):
     hr.write(folder, {"x": np.arange(6.0).reshape(3, 2)}, format="npz_folder")
     client = client_for(open_datasets(str(folder), format="npz_folder")[0])
     assert bytes.fromhex(data(client, "/0/bytes?row=1")["hex"])[:2] == b"PK"
+
+
+def test_no_bytes_of_a_replaced_file(client_for, tmp_path):
+    path, later = tmp_path / "a.tfrecord", tmp_path / "b.tfrecord"
+    hr.write(path, {"x": np.arange(50)})
+    hr.write(later, {"x": np.arange(20.0)})
+    client = client_for(path)
+    later.replace(path)
+    answer = client.get("/0/bytes?row=3")
+    assert answer.status_code == 400
+    assert f"{path} was changed after it was opened" in answer.text
+    for address in ("/0/?start=3", "/0/?where=x%3D3", "/0/?row=3", "/0/faults"):
+        assert "was changed after it was opened" in client.get(address).text, address

@@ -1,5 +1,6 @@
 """Endpoints in the viewer, against a real one."""
 
+import base64
 import json
 import shlex
 import subprocess
@@ -149,3 +150,26 @@ def test_bodies(shown):
     with pytest.raises(BadQuery, match="no form for bytes"):
         request_body(bytes_source, 0, ["x"], "csv")
     assert "b64" in request_body(bytes_source, 0, ["x"], "json")
+
+
+def test_bodies_are_whole():
+    text, image, numbers = "a" * 12_000, bytes(range(256)) * 100, np.arange(1_000_001)
+    source = hr.ColumnSource(
+        {
+            "text": [text],
+            "image": hr.Strings.from_values([image]),
+            "numbers": numbers[None],
+            "words": hr.Ragged.from_list([[text, "b"]], "str"),
+            "nan": np.array([[np.nan, 1.5]]),
+            "day": np.array(["2026-01-31"], "M8[D]"),
+        }
+    )
+    shown = ShownDataset(source, name="x", code="x")
+    [sent] = json.loads(request_body(shown, 0, list(source.schema), "json"))["instances"]
+    assert sent["text"] == text
+    assert base64.b64decode(sent["image"]["b64"]) == image
+    assert sent["numbers"] == numbers.tolist()
+    assert sent["words"] == [text, "b"]
+    assert np.isnan(sent["nan"][0])
+    assert sent["day"] == "2026-01-31"
+    assert request_body(shown, 0, ["nan", "text"], "csv") == f'nan,1.5,"{text}"'

@@ -17,7 +17,7 @@ from headrace.viewer.pages.page import Links, Query
 @pytest.mark.parametrize("shuffle", [True, False])
 def test_one_batch_is_that_of_the_loader(client, shown_file, shuffle):
     source = hr.open(shown_file).select("width")
-    switch = "&shuffle=1" if shuffle else ""
+    switch = "" if shuffle else "&shuffle=0"
     found = data(client, f"/0/order?batch=2&epoch=3&rank=1&world=3&batch_size=16&seed=5{switch}")
     loader = hr.Loader(source, 16, shuffle=shuffle, seed=5, shard=hr.Shard(1, 3), epochs=4, threads=0)
     batches = [batch["width"].astype(int).tolist() for batch in loader]
@@ -85,3 +85,12 @@ def test_a_grid_is_asked_for_by_a_form(client):
     assert named == data(client, "/0/grid?seed=4&count=30")
     again = re.search(r'href="([^"]+)" rel="next"', client.get("/0/grid?by=&together=1").text)[1]
     assert data(client, again.replace("&amp;", "&"))["by"] is None
+
+
+def test_each_parameter_has_one_default(client):
+    assert data(client, "/0/order?shuffle=0")["rows"] == list(range(32))
+    assert data(client, "/0/order?shuffle=false&seed=3")["shuffle"] is False
+    shuffled = data(client, "/0/order?batch_size=32&seed=1")
+    assert shuffled == data(client, "/0/order?seed=1")
+    assert shuffled["shuffle"] is True
+    assert data(client, "/0/order?batch_size=32&shuffle=0&shuffle=1&seed=1") == shuffled

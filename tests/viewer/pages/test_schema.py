@@ -116,3 +116,84 @@ def test_extremes_that_are_zero_are_shown(client_for):
     html = client_for(hr.ColumnSource({"x": np.array([0, 1])})).get("/0/schema").text
     assert "<dt>minimum</dt><dd>0</dd>" in html
     assert "<dt>nan</dt>" not in html
+
+
+def test_statistics_of_a_replaced_file_are_those_of_what_was_read(client_for, tmp_path):
+    path, later = tmp_path / "x.tfrecord", tmp_path / "later.tfrecord"
+    old = np.arange(5000)
+    new = np.where((old == 0) | (old == 4999), old, 7)  # the same length, schema, first and last example
+    hr.write(path, {"x": old})
+    hr.write(later, {"x": new})
+    opened = client_for(path)
+    assert _statistics(opened)["statistics"]["features"][0]["mean"] == old.mean()
+    later.replace(path)
+    shown = _statistics(opened)
+    assert shown["statistics"]["features"][0]["mean"] == old.mean()
+    assert f"{path} was changed after it was opened" in shown["changed"]
+    assert _statistics(client_for(path))["statistics"]["features"][0]["mean"] == new.mean()
+
+
+def test_statistics_of_a_file_that_is_replaced_meanwhile_are_not_kept(client_for, tmp_path, monkeypatch):
+    path, later = tmp_path / "x.tfrecord", tmp_path / "later.tfrecord"
+    old = np.arange(5000)
+    new = np.where((old == 0) | (old == 4999), old, 7)
+    hr.write(path, {"x": old})
+    hr.write(later, {"x": new})
+    collect = module.collect
+
+    def replaced(source, sample, advance):
+        if sample is None:
+            later.replace(path)
+        return collect(source, sample, advance)
+
+    monkeypatch.setattr(module, "collect", replaced)
+    assert _statistics(client_for(path))["statistics"]["features"][0]["mean"] == old.mean()
+    monkeypatch.undo()
+    assert _statistics(client_for(path))["statistics"]["features"][0]["mean"] == new.mean()
+
+
+def test_a_failure_is_tried_again_after_it_was_shown(client_for):
+    broken = [True]
+
+    def read(example):
+        if broken and example["x"] == 3:
+            raise OSError("network is down")
+        return example
+
+    client = client_for(hr.ColumnSource({"x": np.arange(5)}).map(read))
+    while not (found := data(client, "/0/schema"))["finished"]:
+        pass
+    assert "network is down" in found["failure"]
+    broken.clear()
+    assert _statistics(client)["statistics"]["features"][0]["values"] == 5
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.repeat([0.12345671, 0.12345672, 1 / 3], 10),
+        np.repeat(np.float32([1 / 3, 0.1, 16777216]), 10),
+        np.repeat([1e9 + 1, 1e9 + 2, 1e-300], 10),
+        np.repeat(np.float16([0.1, 1 / 3]), 10),
+    ],
+)
+def test_bars_of_few_floats_lead_to_their_rows(client_for, values):
+    client = client_for(hr.ColumnSource({"x": values}))
+    _statistics(client)
+    html = client.get("/0/schema").text
+    addresses = {each.replace("&amp;", "&") for each in re.findall(r'href="(/0/\?where=[^"]*)"', html)}
+    assert len(addresses) == len(np.unique(values))
+    for address in addresses:
+        assert "10 rows fit" in client.get(address).text, address
+
+
+@pytest.mark.parametrize("name", ["in", "not", "AND", "or", "contains", "true", "false", "length", "a b"])
+def test_bars_of_any_name_lead_to_their_rows(client_for, name):
+    client = client_for(hr.ColumnSource({name: np.arange(3).repeat(2)}))
+    _statistics(client)
+    addresses = {
+        each.replace("&amp;", "&") for each in re.findall(r'href="(/0/\?where=[^"]*)"', client.get("/0/schema").text)
+    }
+    assert len(addresses) == 3
+    for address in addresses:
+        assert "2 rows fit" in client.get(address).text, address

@@ -62,10 +62,10 @@ def _columns(bars: Sequence[Bar], name: str) -> str:
             f'<rect class="bar" x="{number * step + 0.5:.2f}" y="{120 - height:.2f}" width="{max(step - 1, 0.5):.2f}" '
             f'height="{height:.2f}"/></g>'
         )
-    first, last = bars[0].start, bars[-1].stop
+    first, last = (html.escape(bar.label.split(" to ")[end]) for bar, end in ((bars[0], 0), (bars[-1], -1)))
     axis = (
         '<line class="axis" x1="0" y1="120.5" x2="360" y2="120.5"/>'
-        f'<text x="0" y="137">{first:.4g}</text><text x="360" y="137" text-anchor="end">{last:.4g}</text>'
+        f'<text x="0" y="137">{first}</text><text x="360" y="137" text-anchor="end">{last}</text>'
     )
     return _svg("".join(shapes) + axis, 142, name)
 
@@ -94,7 +94,9 @@ def _escape(bar: Bar) -> str:
 
 
 HEADINGS = ("feature", "type", "values", "empty", "min", "max", "mean", "std", "distinct", "distribution")
-RIGHT = HEADINGS[2:9]
+NOT_FINITE = ("nan", "infinite")
+"""Columns of a table in which any value is."""
+RIGHT = (*HEADINGS[2:9], *NOT_FINITE)
 OPTIONAL = ("distribution", "distinct", "empty", "std")
 
 
@@ -144,7 +146,10 @@ def print_report(title: str, statement: str, summaries: Sequence[Summary], *, br
     """Print the table, then a histogram of every feature."""
     print_line(f"{printable(title)}: {statement}")
     print_line()
-    print_table(HEADINGS, [_row(summary) for summary in summaries], right=RIGHT, optional=OPTIONAL)
+    more = [name for name in NOT_FINITE if any(getattr(summary, name) for summary in summaries)]
+    headings = (*HEADINGS[:4], *more, *HEADINGS[4:])
+    right = [name for name in headings if name in RIGHT]
+    print_table(headings, [_row(summary, more) for summary in summaries], right=right, optional=OPTIONAL)
     if brief:
         return
     for summary in summaries:
@@ -156,12 +161,13 @@ def print_report(title: str, statement: str, summaries: Sequence[Summary], *, br
             print_line(f"  {printable(line)}", style="")
 
 
-def _row(summary: Summary) -> list[str]:
+def _row(summary: Summary, more: Sequence[str]) -> list[str]:
     return [
         printable(summary.name),
         kind(summary),
         f"{summary.values:,}",
         f"{summary.empty:,}" if summary.empty else "",
+        *(f"{getattr(summary, name):,}" if getattr(summary, name) else "" for name in more),
         *(number(value, digits=4) for value in (summary.minimum, summary.maximum, summary.mean, summary.std)),
         distinct(summary),
         spark(summary.bars),

@@ -44,7 +44,7 @@ from headrace.sources.conditions.terms import (
 )
 from headrace.sources.stacking import stack
 
-__all__ = ["Condition", "condition"]
+__all__ = ["WORDS", "Condition", "condition"]
 
 MOST_CHARACTERS = 10_000
 MOST_NESTED = 50
@@ -60,6 +60,7 @@ TOKEN = re.compile(
     re.VERBOSE,
 )
 WORDS = ("and", "or", "not", "in", "contains", "true", "false")
+"""Features of these names go in backticks."""
 
 
 @dataclass(frozen=True, repr=False)

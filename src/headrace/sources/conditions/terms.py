@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import operator
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -15,8 +15,9 @@ from headrace._numbers import MOST_EXACT, find_present, order_times, take_presen
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
-from headrace.contracts.values import Batch, Ragged
+from headrace.contracts.values import Batch
 from headrace.errors import did_you_mean
+from headrace.sources.matrices import flatten
 
 __all__ = [
     "COMPARISONS",
@@ -51,6 +52,9 @@ COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
 }
 FLOATS = (np.float16, np.float32, np.float64)
 A_DAY = np.timedelta64(1, "D")
+ZONE = re.compile(r"(?<=\d)(?:Z|(?P<sign>[+-])(?P<hours>\d\d):?(?P<minutes>\d\d)?)$")
+"""Behind a time of day: that of Greenwich, or how far it is from it."""
+COMPACT = re.compile(r"(\d{4})(\d\d)(\d\d)")
 FUNCTIONS = ("length", "min", "max", "mean")
 
 
@@ -239,33 +243,6 @@ def _sparse_width(name: str, rows: Rows) -> int | None:
     return int(rows.batch[name].shape[1]) if rows.schema is None else rows.schema[name].shape[0]
 
 
-def flatten(column: Any) -> tuple[Any, npt.NDArray[np.int64] | None]:
-    """The values of a column end to end, and the row of each; ``None`` for one value in each row."""
-    if hasattr(column, "tocsr"):
-        column = column.tocsr()
-        return np.asarray(column.data), np.repeat(np.arange(column.shape[0]), np.diff(column.indptr))
-    if isinstance(column, list):  # arrays of different shapes
-        parts = [np.asarray(item).reshape(-1) for item in column]
-        values = _as_values(np.concatenate(parts)) if parts else np.zeros(0)
-        return values, np.repeat(np.arange(len(parts)), [len(part) for part in parts])
-    if isinstance(column, Ragged):
-        inner, row = flatten(column.values)
-        owner = np.repeat(np.arange(len(column)), column.lengths)
-        return inner, owner if row is None else owner[row]
-    array = column if isinstance(column, Strings) else _as_values(column)
-    if len(array.shape) == 1:
-        return array, None
-    inner_count = math.prod(array.shape[1:])
-    return array.reshape(-1), np.repeat(np.arange(array.shape[0]), inner_count)
-
-
-def _as_values(column: Any) -> Any:
-    array = np.asarray(column)
-    if array.dtype == bool:
-        array = array.view(np.uint8)  # NumPy compares these with integers of any size.
-    return Strings.from_values(array) if array.dtype.kind in "OUS" else array
-
-
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """``left operator right``. Of several values, any may satisfy it."""
@@ -344,18 +321,26 @@ def _comparable(left: Flat, right: Flat) -> tuple[Any, Any]:
 def _parse_moment(text: str, dtype: np.dtype[Any]) -> np.datetime64:
     if dtype.kind == "m":
         raise ConditionError(f"a duration is compared with a whole number of its unit, {dtype}, not with {text!r}")
+    local, offset = COMPACT.sub(r"\1-\2-\3", text) if COMPACT.fullmatch(text) else text, np.timedelta64(0, "m")
+    zone = ZONE.search(text) if re.search(r"[T ]\d\d", text) else None
+    if zone is not None:
+        minutes = 60 * int(zone["hours"] or 0) + int(zone["minutes"] or 0)
+        local, offset = text[: zone.start()], np.timedelta64(-minutes if zone["sign"] == "-" else minutes, "m")
+    # NumPy reads longer numbers as years, "now" as this second, and another zone with a warning.
+    if not re.match(r"[+-]?\d+-|\d{1,4}$|NaT$|$", local) or re.search(r"[T ].*[Z+-]", local):
+        raise ConditionError(f"{text!r} is not a date, as in '2026-01-31' or '2026-01-31T12:00:00Z'")
     try:
-        moment = np.datetime64(text)
+        moment = np.datetime64(local)
     except ValueError as error:
         raise ConditionError(f"{text!r} is not a date: {error}") from None
-    seconds, _, fraction = text.partition(".")
+    seconds, _, fraction = local.partition(".")
     # NumPy's fractions overflow without an error, and nothing compares with those of 16 digits or more.
     is_far = len(fraction) > 15 or abs(moment.astype("M8[s]") - np.datetime64(seconds, "s")) > A_DAY
     if fraction and is_far:
         raise ConditionError(f"{text!r} has more digits than a time so far from 1970 can have")
     if np.isnat(moment):
         raise ConditionError(f"{text!r} is not a date, as in '2026-01-31' or '2026-01-31T12:00:00'")
-    return moment
+    return moment - offset if offset else moment
 
 
 def _compare(sign: str, left: Any, right: Any) -> Any:
@@ -366,7 +351,9 @@ def _compare(sign: str, left: Any, right: Any) -> Any:
         return COMPARISONS[sign](widen_floats(left, right), widen_floats(right, left))
     except (TypeError, OverflowError) as error:
         types = " and ".join(str(getattr(each, "dtype", type(each).__name__)) for each in (left, right))
-        raise ConditionError(f"values of {types} cannot be compared: {error}") from None
+        is_fraction = "m" in kinds and kinds & {"", "f"}
+        why = "a duration is compared with whole numbers of its unit, or another duration" if is_fraction else error
+        raise ConditionError(f"values of {types} cannot be compared: {why}") from None
 
 
 def widen_floats(values: Any, other: Any) -> Any:

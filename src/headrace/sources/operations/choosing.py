@@ -230,15 +230,17 @@ def _ranks(column: Any, *, down: bool) -> npt.NDArray[np.int64]:
     return ranks
 
 
-def fitting(node: Node, condition: PicksRows, begin: int, end: int) -> Iterator[Indices]:
-    """The indices from ``begin`` up to ``end`` that fit a condition, for some examples at a time. Only the features that it needs are decoded.
+def fitting(
+    node: Node, condition: PicksRows, begin: int, end: int, at_once: int = FILTERED_AT_ONCE
+) -> Iterator[tuple[int, Indices]]:
+    """The indices from ``begin`` up to ``end`` that fit a condition, ``at_once`` examples at a time, after where those end. Only needed features are decoded.
 
     Raises:
         NoSuchFeature, ConditionError: The condition does not fit the features.
     """
     schema = node.schema
-    for start, stop, batch in read_blocks(_keep_needed(node, condition), FILTERED_AT_ONCE, begin, end):
-        yield np.flatnonzero(condition.mask(batch, stop - start, schema)) + start
+    for start, stop, batch in read_blocks(_keep_needed(node, condition), at_once, begin, end):
+        yield stop, np.flatnonzero(condition.mask(batch, stop - start, schema)) + start
 
 
 def _keep_needed(node: Node, condition: PicksRows) -> Node:
@@ -342,7 +344,7 @@ class Filtered:
     def _fitting(self, condition: PicksRows, begin: int, end: int) -> Indices:
         """As :meth:`_find`, by batches with the features that the condition needs."""
         parts = [np.zeros(0, np.int64)]
-        parts.extend(fitting(self.parent, condition, begin, end))
+        parts.extend(found for _, found in fitting(self.parent, condition, begin, end))
         return np.concatenate(parts)
 
     def __len__(self) -> int:

@@ -170,6 +170,11 @@ class FeatureColumn(Sequence[Any]):
                 "column.feature.names.index(...)"
             )
         values = np.asarray(self)
+        if isinstance(other, str) and values.dtype.kind in "mM":
+            raise TypeError(
+                f"column {self.name!r} holds {self.feature.dtype}, which is not compared with text: "
+                f"give a time of NumPy, as in np.array({other!r:.60}, {str(values.dtype)!r})"
+            )
         if isinstance(other, (str, bytes)) and self.feature.is_text:
             other = np.array(other, object)  # not as an array of characters, which loses zeros at the end
         given: Any = np.asarray(other) if isinstance(other, FeatureColumn) else other

@@ -20,6 +20,7 @@ __all__ = [
     "AUDIO",
     "CellPlace",
     "audio_type",
+    "has_pixels",
     "hex_lines",
     "image_like",
     "is_audio",
@@ -84,6 +85,18 @@ def image_like(value: Any) -> bool:
     return (is_grey or is_coloured) and all(LEAST_SIDE <= side <= MOST_SIDE for side in value.shape[:2])
 
 
+def has_pixels(feature: Feature) -> bool:
+    """Whether the values of a feature look like pixels, by their type."""
+    if feature.dtype != "uint8" or not feature.is_fixed or len(feature.shape) not in (2, 3):
+        return False
+    sides = [int(length or 0) for length in feature.shape]
+    return (
+        min(sides[:2]) >= len("8 pixels")
+        and (len(sides) == len(("h", "w")) or sides[2] in (1, 3, 4))
+        and math.prod(sides) > 0
+    )
+
+
 def small_cell(value: Any, place: CellPlace) -> Markup:
     """A value in a table: one line, or a thumbnail."""
     return _cell(value, place, is_large=False)
@@ -109,11 +122,11 @@ def _cell(value: Any, place: CellPlace, *, is_large: bool) -> Markup:
         return _image(place, 0, f"{value.shape[1]} x {value.shape[0]}", is_large=is_large)
     array = np.asarray(value)
     if array.ndim == 0:
-        return _scalar(array[()], place.feature)
+        return _scalar(array[()], place.feature, is_large=is_large)
     return _array(array, place, is_large=is_large)
 
 
-def _scalar(value: Any, feature: Feature) -> Markup:
+def _scalar(value: Any, feature: Feature, *, is_large: bool) -> Markup:
     names = feature.names
     if names is not None and isinstance(value, np.integer) and 0 <= int(value) < len(names):
         return join(
@@ -121,14 +134,15 @@ def _scalar(value: Any, feature: Feature) -> Markup:
         )
     if isinstance(value, (str, bytes)):
         return _text(value if isinstance(value, str) else repr(value), is_large=False)
-    return element("span", _number(value), class_="number")
+    return element("span", _number(value, is_exact=is_large), class_="number")
 
 
-def _number(value: Any) -> str:
+def _number(value: Any, *, is_exact: bool = False) -> str:
     if isinstance(value, (bool, np.bool_)):
         return "true" if value else "false"
     if isinstance(value, np.floating):
-        return f"{float(value):.7g}"
+        short = f"{float(value):.7g}"
+        return str(value) if is_exact and np.isfinite(value) and type(value)(short) != value else short
     return str(value)[:80]
 
 
@@ -255,7 +269,9 @@ def _array(array: Any, place: CellPlace, *, is_large: bool) -> Markup:
         shown = ", ".join(names[v] if 0 <= v < len(names) else str(v) for v in flat[:most].tolist())
         return join([element("span", shown + (", ..." if len(flat) > most else ""), class_="name"), shape])
     numbers = element(
-        "span", ", ".join(map(_number, flat[:most])) + (", ..." if len(flat) > most else ""), class_="number"
+        "span",
+        ", ".join(_number(each, is_exact=is_large) for each in flat[:most]) + (", ..." if len(flat) > most else ""),
+        class_="number",
     )
     if array.dtype.kind not in "biuf" or len(flat) <= SMALL_VALUES:
         return join([numbers, shape if is_large or len(flat) > most or not len(flat) or array.ndim > 1 else None])

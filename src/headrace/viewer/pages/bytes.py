@@ -65,6 +65,10 @@ def bytes_page(dataset: ShownDataset, query: Query, links: Links, works: Works) 
         raise BadQuery("bytes are shown for files on this machine")
     if not Path(where.path).is_file():
         raise BadQuery(f"there is no file any more: {where.path}")
+    if not query.text("fault") and where.path in dataset.changed_files:
+        raise BadQuery(
+            f"{where.path} was changed after it was opened, so the place of this row in it is not known: open it again"
+        )
     format = _format_of(dataset, where.path)
     content = _open(where.path, format)
     at, fields = _fields(dataset, format, where, content)

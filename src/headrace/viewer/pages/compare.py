@@ -10,21 +10,23 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from headrace._numbers import is_exact, order_times
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged
 from headrace.sources.views import keep_features
 from headrace.viewer.dataset import ShownDataset
-from headrace.viewer.display.cells import CellPlace, small_cell
+from headrace.viewer.display.cells import CellPlace, large_cell, small_cell
 from headrace.viewer.display.markup import Markup, element, join
 from headrace.viewer.pages.page import BadQuery, Links, Page, Query, code_block, command_line, progress_note, table
 from headrace.viewer.pages.rows import command_for, describe_kind
 from headrace.viewer.work import Work, Works
 
-__all__ = ["Difference", "compare", "compare_page", "differing"]
+__all__ = ["Difference", "compare", "compare_page", "differing", "is_equal"]
 
 AT_ONCE = 256
 KEPT_ROWS, SHOWN_ROWS = 1000, 50
 SHOWN_FEATURES = 200
+ROWS_AS_TEXT = 1000
 
 
 @dataclass(slots=True)
@@ -39,6 +41,7 @@ class Difference:
         differing: How many rows differ.
         features: How many rows differ in each feature.
         compared: How many rows were compared.
+        is_complete: Whether all rows that both have were compared.
     """
 
     only_left: list[str] = field(default_factory=list)
@@ -49,16 +52,17 @@ class Difference:
     differing: int = 0
     features: Counter[str] = field(default_factory=Counter)
     compared: int = 0
+    is_complete: bool = False
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing differs."""
+        """Whether nothing differs, of what was compared."""
         return not (self.only_left or self.only_right or self.types or self.differing) and len(set(self.counts)) == 1
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON values."""
+        """As JSON values. ``equal`` is null while that is not known."""
         return {
-            "equal": self.is_empty,
+            "equal": None if self.is_empty and not self.is_complete else self.is_empty,
             "examples": list(self.counts),
             "only_left": self.only_left,
             "only_right": self.only_right,
@@ -88,6 +92,7 @@ def compare(left: ShownDataset, right: ShownDataset, work: Work) -> Difference:
             found.types.append((name, *kinds))
     total = min(found.counts)
     if not shared:
+        found.is_complete = True
         return found
     nodes = [keep_features(each.stored.node, tuple(shared)) for each in (left, right)]
     for start in range(0, total, AT_ONCE):
@@ -98,6 +103,7 @@ def compare(left: ShownDataset, right: ShownDataset, work: Work) -> Difference:
         _add(found, start, {name: mask for name, mask in differs.items() if mask.any()})
         found.compared = start + len(indices)
     work.advance(total, total)
+    found.is_complete = True
     return found
 
 
@@ -115,15 +121,12 @@ def _add(found: Difference, start: int, differs: dict[str, npt.NDArray[np.bool_]
 
 
 def differing(left: Any, right: Any, count: int) -> npt.NDArray[np.bool_]:
-    """Which rows of two columns differ, ``bool (count,)``. NaN equals NaN; numbers of different types are equal if their values are."""
+    """Which rows of two columns differ, ``bool (count,)``: as :func:`is_equal` says of each."""
     if isinstance(left, np.ndarray) and isinstance(right, np.ndarray) and object not in (left.dtype, right.dtype):
         if left.shape != right.shape:
             return np.ones(count, bool)
-        with np.errstate(invalid="ignore"):
-            unequal = left != right
-            if left.dtype.kind in "fc" and right.dtype.kind in "fc":
-                unequal &= ~(np.isnan(left) & np.isnan(right))
-        return np.asarray(np.asarray(unequal).reshape(count, -1).any(axis=1), bool) if count else np.zeros(0, bool)
+        unequal = _unequal(left, right)
+        return np.asarray(unequal.reshape(count, -1).any(axis=1), bool) if count else np.zeros(0, bool)
     if (
         isinstance(left, Strings)
         and isinstance(right, Strings)
@@ -131,13 +134,45 @@ def differing(left: Any, right: Any, count: int) -> npt.NDArray[np.bool_]:
         and left.is_text == right.is_text
     ):
         return np.asarray(left != right)
-    return np.fromiter((not _equal(left[i], right[i]) for i in range(count)), bool, count)
+    return np.fromiter((not is_equal(left[i], right[i]) for i in range(count)), bool, count)
 
 
-def _equal(left: Any, right: Any) -> bool:
+def _unequal(left: Any, right: Any) -> npt.NDArray[np.bool_]:
+    """Which of the values of two arrays of one shape differ. Integers beside floats and times of two units are compared exactly."""
+    kinds = {left.dtype.kind, right.dtype.kind}
+    if "c" in kinds:
+        return _unequal(left.real, right.real) | _unequal(left.imag, right.imag)
+    if kinds & {"m", "M"}:
+        try:
+            return np.asarray((order_times(left, right) != 0) & ~(np.isnat(left) & np.isnat(right)))
+        except TypeError:  # a time beside a number, or units without a common one
+            return np.ones(left.shape, bool)
+    with np.errstate(invalid="ignore"):
+        found = np.asarray((left != right) & ((left == left) | (right == right)))  # noqa: PLR0124 - NaN is unlike itself
+        if (
+            "f" in kinds
+            and (integers := next((each for each in (left, right) if each.dtype.kind in "iu"), None)) is not None
+        ):
+            found |= ~is_exact(integers)
+    return found
+
+
+def is_equal(left: Any, right: Any) -> bool:
+    """Whether two values are the same. NaN equals NaN, and NaT equals NaT; numbers of different types are equal if their values are.
+
+    >>> is_equal(np.array([1, 2]), np.array([1.0, 2.0])), is_equal(np.array(2**53 + 1), np.array(2.0**53))
+    (True, False)
+    """
+    arrays = [each for each in (left, right) if isinstance(each, (np.ndarray, np.generic)) and each.dtype != object]
+    if (
+        len(arrays) == len((left, right))
+        and left.shape == right.shape
+        and not {"S", "U"} & {a.dtype.kind for a in arrays}
+    ):
+        return not _unequal(*arrays).any()
     left, right = _plain(left), _plain(right)
     if isinstance(left, list) and isinstance(right, list):
-        return len(left) == len(right) and all(map(_equal, left, right))
+        return len(left) == len(right) and all(map(is_equal, left, right))
     if isinstance(left, float) and isinstance(right, float):
         return left == right or (math.isnan(left) and math.isnan(right))
     return bool(left == right)
@@ -181,7 +216,7 @@ def compare_page(datasets: list[ShownDataset], query: Query, base: str, works: W
             element("p", left.name, " and ", right.name),
             _choice(datasets, numbers, Links(base)),
             progress_note(work),
-            _summary(found, is_finished=work.is_finished) if found else None,
+            _summary(found) if found else None,
             _rows(found, (left, right), [Links(base, number) for number in numbers]) if found else None,
             code_block(python=_code(left, right), command=_commands(left, right)),
         ]
@@ -191,10 +226,12 @@ def compare_page(datasets: list[ShownDataset], query: Query, base: str, works: W
 
 
 def _code(left: ShownDataset, right: ShownDataset) -> str:
+    sides = [f"{each.code}.encoded()" for each in (left, right)]
     return (
-        f"left = {left.code}\nright = {right.code}\nprint(left.schema)\nprint(right.schema)\n"
+        "from headrace.viewer.pages.compare import is_equal\n\n"
+        f"left = {sides[0]}\nright = {sides[1]}\nprint(left.schema)\nprint(right.schema)\n"
         "for row, (a, b) in enumerate(zip(left, right)):\n"
-        "    unequal = [name for name in a if name not in b or str(a[name]) != str(b[name])]\n"
+        "    unequal = [name for name in a if name in b and not is_equal(a[name], b[name])]\n"
         "    if unequal:\n        print(row, unequal)"
     )
 
@@ -203,11 +240,13 @@ def _commands(left: ShownDataset, right: ShownDataset) -> str | None:
     """The page itself, and the same rows as text; ``None`` where a side has no files."""
     if not (left.paths and right.paths):
         return None
-    count = "--json --count 1000"
+    count = f"--json --count {ROWS_AS_TEXT}"
     sides = [f"<({command_for(each, 'head', count)})" for each in (left, right)]
     # Options of a command are the same for both paths.
     view = command_line(["headrace", "view", *left.paths, *right.paths, *left.flags("view")])
-    return f"{view}\ndiff {' '.join(sides)}"
+    is_more = any((each.count(0) or 0) > ROWS_AS_TEXT for each in (left, right))
+    note = f"# the first {ROWS_AS_TEXT:,} rows, as text\n" if is_more else ""
+    return f"{view}\n{note}diff {' '.join(sides)}"
 
 
 def _choice(datasets: list[ShownDataset], numbers: tuple[int, int], links: Links) -> Markup | None:
@@ -222,7 +261,7 @@ def _choice(datasets: list[ShownDataset], numbers: tuple[int, int], links: Links
     )
 
 
-def _summary(found: Difference, *, is_finished: bool) -> Markup:
+def _summary(found: Difference) -> Markup:
     lines = []
     if found.counts[0] != found.counts[1]:
         lines.append(f"{found.counts[0]:,} and {found.counts[1]:,} examples")
@@ -234,11 +273,14 @@ def _summary(found: Difference, *, is_finished: bool) -> Markup:
         f"{name} is {left} on the left and {right} on the right" for name, left, right in found.types[:SHOWN_FEATURES]
     ]
     lines += [f"{name} differs in {count:,} rows" for name, count in found.features.most_common(SHOWN_FEATURES)]
-    if not lines and is_finished:
+    if not lines and found.is_complete:
         return element("p", f"No difference in {found.compared:,} rows.", class_="ok", role="status")
     return join(
         [
-            element("p", f"{found.differing:,} of {found.compared:,} rows differ."),
+            element(
+                "p",
+                f"{found.differing:,} of {'' if found.is_complete else 'the first '}{found.compared:,} rows differ.",
+            ),
             element("ul", *(element("li", line) for line in lines)),
         ]
     )
@@ -262,10 +304,15 @@ def _rows(found: Difference, sides: tuple[ShownDataset, ShownDataset], links: li
 
                 place = CellPlace(index, side.schema[name], name, media)
                 cells.append(
-                    small_cell(row.values[name], place)
+                    _cell(row.values[name], place)
                     if row.values and name in row.values
                     else row.fault or "too large to show"
                 )
             address = element("a", f"{index:,}", href=links[0].to(row=str(index)))
             lines.append((address, name, *cells))
     return table(("row", "feature", "left", "right"), lines, caption="rows that differ")
+
+
+def _cell(value: Any, place: CellPlace) -> Markup:
+    """A value; a float with all of its digits, because the last ones may be what differs."""
+    return large_cell(value, place) if isinstance(value, (float, np.floating)) else small_cell(value, place)

@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from headrace.containers.linear_learner.artifact import load_model
+from headrace.contracts.strings import Strings
+from headrace.contracts.values import Ragged
 from headrace.errors import HeadraceError
 from headrace.hosting.client import Client
 from headrace.hosting.endpoint import Endpoint, list_endpoints
 from headrace.hosting.prepare import unpack_models
 from headrace.hosting.stage import LINEAR_LEARNER, linear_learner_stage
-from headrace.viewer.dataset import ShownDataset
+from headrace.viewer.dataset import MOST_PAGE_BYTES, ShownDataset
 from headrace.viewer.display.cells import json_value
 from headrace.viewer.display.markup import Markup, element, join
 from headrace.viewer.pages.order import is_class_label
 from headrace.viewer.pages.page import BadQuery, Links, Page, Query, code_block, command_line, table
 
-__all__ = ["endpoint_page", "endpoints_page", "request_body"]
+__all__ = ["endpoint_page", "endpoints_page", "request_body", "write_body"]
 
 METRICS_TIMEOUT_S, ANSWER_TIMEOUT_S = 2.0, 20.0
 SHOWN_ANSWER = 20_000
@@ -114,13 +120,47 @@ def request_body(dataset: ShownDataset, row: int, names: list[str], kind: str) -
     found = dataset.rows_at([row], names)
     if not found or found[0].values is None:
         raise BadQuery(f"row {row} cannot be read: {found[0].fault if found else 'there is none'}")
-    values = {name: json_value(found[0].values[name], 1_000_000) for name in names if name in found[0].values}
+    if unread := [name for name in names if name not in found[0].values]:
+        raise BadQuery(f"{unread[0]!r} is too large to send from here: a page reads at most {MOST_PAGE_BYTES:,} bytes")
+    return write_body({name: found[0].values[name] for name in names}, kind)
+
+
+def write_body(example: Mapping[str, Any], kind: str) -> str:
+    """The values of an example, whole, as the body of a request: as :func:`request_body`.
+
+    >>> write_body({"x": np.array([0.5, np.nan]), "word": "a"}, "csv")
+    '0.5,nan,"a"'
+    """
+    values = {name: _whole_value(value) for name, value in example.items()}
     if kind == "json":
         return json.dumps({"instances": [values]})
     flat = [each for value in values.values() for each in _flatten(value)]
     if any(isinstance(each, dict) for each in flat):
-        raise BadQuery("CSV has no form for bytes: choose JSON, or other features")
-    return ",".join('"' + each.replace('"', '""') + '"' if isinstance(each, str) else str(each) for each in flat)
+        raise BadQuery("CSV has no form for bytes and sparse values: choose JSON, or other features")
+    return ",".join(map(_cell, flat))
+
+
+def _whole_value(value: Any) -> Any:
+    """A value as JSON, whole: what is shown is cut. NaN and infinity are floats, as the SDK sends them."""
+    if isinstance(value, bytes):
+        return {"b64": base64.b64encode(value).decode("ascii")}
+    if hasattr(value, "tocsr"):
+        row = value.tocsr()
+        return {"indices": row.indices.tolist(), "values": row.data.tolist(), "shape": list(value.shape)}
+    if isinstance(value, (Ragged, Strings, list, tuple)):
+        return [_whole_value(each) for each in value]
+    array = np.asarray(value)
+    if array.dtype.kind in "biuf" or isinstance(value, str):
+        return array.tolist()
+    if array.dtype.kind in "OSU" and array.ndim:
+        return [_whole_value(each) for each in array.tolist()]
+    return json_value(value, array.size)
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, str):
+        return '"' + value.replace('"', '""') + '"'
+    return "" if value is None else str(value)
 
 
 def _flatten(value: Any) -> list[Any]:
@@ -238,13 +278,13 @@ def _code(name: str, sent: _RequestBody) -> Markup:
         )
         return code_block(python=f"{found}body = {sent.body!r}\n{end}", command=command, title=SENDS)
     assert sent.dataset is not None
-    lines = f"import numpy\n\nexample = {sent.dataset.code}[{sent.row}]\nnames = {list(sent.names)!r}\n"
-    if sent.content_type == KINDS["csv"]:
-        made = "body = ','.join(str(value) for name in names for value in numpy.ravel(example[name]).tolist())\n"
-    else:
-        lines = "import json\n" + lines
-        made = "body = json.dumps({'instances': [{name: numpy.asarray(example[name]).tolist() for name in names}]})\n"
-    return code_block(python=found + lines + made + end, title=SENDS)
+    written = "csv" if sent.content_type == KINDS["csv"] else "json"
+    lines = (
+        f"from headrace.viewer.pages.endpoints import write_body\n\n{found}"
+        f"example = {sent.dataset.code}.encoded()[{sent.row}]\nnames = {list(sent.names)!r}\n"
+        f"body = write_body({{name: example[name] for name in names}}, {written!r})\n"
+    )
+    return code_block(python=lines + end, title=SENDS)
 
 
 def _form(name: str, datasets: list[ShownDataset], query: Query, base: str) -> Markup | None:

@@ -186,7 +186,7 @@ def order_page(dataset: ShownDataset, query: Query, links: Links) -> Page:
     number, epoch = query.number("batch", 0), query.number("epoch", 0, most=2**32)
     world = query.number("world", 1, least=1, most=1_000_000)
     rank = query.number("rank", 0, most=world - 1)
-    seed, shuffle = query.number("seed", 0, most=2**63), query.flag("shuffle") or not query.text("batch_size")
+    seed, shuffle = query.number("seed", 0, most=2**63), query.flag("shuffle") or not query.text("shuffle")
     loader = Loader(_Positions(total), size, shuffle=shuffle, seed=seed, shard=Shard(rank, world), threads=0)
     in_epoch = len(loader)
     start = number * size * world
@@ -202,7 +202,7 @@ def order_page(dataset: ShownDataset, query: Query, links: Links) -> Page:
         "rank": rank,
         "world": world,
         "seed": seed,
-        "shuffle": 1 if shuffle else None,
+        "shuffle": "1" if shuffle else "0",
     }
     steps = element(
         "nav",
@@ -257,8 +257,9 @@ def _order_form(links: Links, known: dict[str, Any], number: int) -> Markup:
     fields = []
     for name, value in {"batch": number, **known}.items():
         if name == "shuffle":
-            box = element("input", type="checkbox", name=name, value="1", checked=bool(value))
-            fields.append(element("label", box, " shuffle"))
+            box = element("input", type="checkbox", name=name, value="1", checked=value == "1")
+            # A form sends no box without its mark; of two values of a name, the last one counts.
+            fields += [element("input", type="hidden", name=name, value="0"), element("label", box, " shuffle")]
         else:
             box = element("input", type="number", name=name, value=value, min=0, size=8)
             fields.append(element("label", name.replace("_", " "), " ", box))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -12,7 +12,18 @@ from headrace.viewer.dataset import ShownDataset
 from headrace.viewer.display.markup import Markup, element, join, page
 from headrace.viewer.work import Work
 
-__all__ = ["BadQuery", "Links", "Page", "Query", "code_block", "command_line", "progress_note", "table"]
+__all__ = [
+    "BadQuery",
+    "Links",
+    "Page",
+    "Query",
+    "change_note",
+    "code_block",
+    "command_line",
+    "progress_note",
+    "table",
+    "with_changes",
+]
 
 
 class BadQuery(ValueError):
@@ -182,3 +193,21 @@ def progress_note(work: Work) -> Markup:
     known = f"{work.done:,} of {work.total:,}" if work.total else f"{work.done:,}"
     bar = element("progress", max=work.total, value=work.done) if work.total else element("progress")
     return element("p", f"{work.label}: {known} ", bar, class_="progress", role="status")
+
+
+def change_note(datasets: Iterable[ShownDataset]) -> str | None:
+    """Which files were changed after they were opened; ``None`` if none were."""
+    changed = [path for each in datasets for path in each.changed_files]
+    if not changed:
+        return None
+    more = f" and {len(changed) - 1:,} more" if len(changed) > 1 else ""
+    return f"{changed[0]}{more} was changed after it was opened, and rows may be the old ones: open it again"
+
+
+def with_changes(made: Page, datasets: Iterable[ShownDataset]) -> Page:
+    """A page that says, above its content, which files of its datasets were changed after they were opened."""
+    note = change_note(datasets)
+    if note is None:
+        return made
+    content = join([element("p", note, class_="fault", role="alert"), made.content])
+    return replace(made, content=content, data={**made.data, "changed": note})

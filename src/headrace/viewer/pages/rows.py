@@ -14,6 +14,7 @@ from headrace.viewer.pages.page import BadQuery, Links, Page, Query, code_block,
 
 __all__ = [
     "MOST_COLUMNS",
+    "column_pager",
     "command_for",
     "describe_kind",
     "page_head",
@@ -41,7 +42,7 @@ def rows_page(dataset: ShownDataset, query: Query, links: Links) -> Page:
             page_head(dataset, query, links, total),
             row_table(dataset, rows, names, links),
             _pager(query, links, start, count, total, len(rows)),
-            _column_pager(dataset, query, links),
+            column_pager(dataset, query, links),
             code_block(
                 python=f"source = {dataset.code}\nfor example in source[{start}:{start + count}]:\n    print(example)",
                 command=command_for(dataset, "head", f"--rows {start}:{start + count}"),
@@ -208,11 +209,12 @@ def _pager(query: Query, links: Links, start: int, count: int, total: int | None
     )
 
 
-def _column_pager(dataset: ShownDataset, query: Query, links: Links) -> Markup | None:
+def column_pager(dataset: ShownDataset, query: Query, links: Links) -> Markup | None:
+    """Links to the same rows with other features."""
     count, first = len(dataset.names), query.number("first", 0)
     if count <= MOST_COLUMNS:
         return None
-    kept = {"start": query.text("start") or None, "where": query.text("where") or None}
+    kept = {name: query.text(name) or None for name in ("start", "count", "where")}
     return element(
         "nav",
         element("a", "Features before", href=links.to(first=max(0, first - MOST_COLUMNS), **kept)) if first else None,

@@ -10,6 +10,7 @@ from typing import Any
 from headrace.errors import HeadraceError
 from headrace.io.cache.folder import cache_folder, cache_key
 from headrace.io.write.atomic import write_atomic
+from headrace.sources.conditions.condition import WORDS
 from headrace.statistics.collect import PartialStatistics, collect
 from headrace.viewer.dataset import ShownDataset
 from headrace.viewer.display.markup import Markup, element, figure, join
@@ -26,7 +27,7 @@ KEPT_FEATURES = 500
 FIGURES = ("values", "empty", "nan", "infinite", "minimum", "maximum", "mean", "std", "distinct")
 ALWAYS = ("values", "minimum", "maximum", "mean", "std")
 """Figures that are shown also where they are 0."""
-VERSION = 1
+VERSION = 2
 
 
 def schema_page(dataset: ShownDataset, query: Query, links: Links, works: Works) -> Page:
@@ -34,7 +35,7 @@ def schema_page(dataset: ShownDataset, query: Query, links: Links, works: Works)
     first = query.number("first", 0)
     names = dataset.names[first : first + SHOWN_FEATURES]
     read = dataset.names if len(dataset.names) <= KEPT_FEATURES else names
-    key = ("statistics", links.number, dataset.file_states, first if len(dataset.names) > KEPT_FEATURES else 0)
+    key = ("statistics", links.number, dataset.opened_states, first if len(dataset.names) > KEPT_FEATURES else 0)
     work = works.get(
         key,
         "reading all examples",
@@ -86,8 +87,8 @@ def _collect(dataset: ShownDataset, names: tuple[str, ...], work: Work) -> dict[
 
 
 def _place(dataset: ShownDataset, names: tuple[str, ...]) -> Any:
-    """Where statistics of this data are kept; its fingerprint and the state of its files name it."""
-    states = dataset.file_states
+    """Where statistics of this data are kept; its fingerprint and the state of its files when they were opened name it."""
+    states = dataset.opened_states
     if not states:
         return None
     return cache_folder("statistics") / (cache_key(VERSION, dataset.stored.fingerprint, *states, *names) + ".json")
@@ -105,7 +106,9 @@ def _read_kept(dataset: ShownDataset, names: tuple[str, ...]) -> dict[str, Any] 
 def _keep(dataset: ShownDataset, names: tuple[str, ...], found: dict[str, Any]) -> None:
     try:
         place = _place(dataset, names)
-        if place is not None:
+        if (
+            place is not None and not dataset.changed_files
+        ):  # Changed in place, they may be partly read as they are now.
             write_atomic(place, json.dumps(found).encode(), durable=False)
     except (OSError, HeadraceError):
         return  # The cache is an offer, not a need.
@@ -152,7 +155,8 @@ def _label(dataset: ShownDataset, name: str, bar: dict[str, Any]) -> str:
 
 def _address(dataset: ShownDataset, links: Links, name: str, found: dict[str, Any], bar: dict[str, Any]) -> str | None:
     """Where the rows of a bar are shown; ``None`` for bars that no condition picks out."""
-    shown = f"`{name}`" if not name.replace("_", "a").isalnum() or name[:1].isdigit() else name
+    is_plain = name.replace("_", "a").isalnum() and not name[:1].isdigit() and name.lower() not in WORDS
+    shown = name if is_plain else f"`{name}`"
     feature = dataset.schema[name]
     if "`" in name or not bar["count"]:
         return None

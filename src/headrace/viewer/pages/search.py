@@ -6,12 +6,11 @@ import json
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
-from headrace.errors import HeadraceError
 from headrace.sources.conditions.condition import Condition, condition
 from headrace.viewer.dataset import Row, ShownDataset
 from headrace.viewer.display.markup import Markup, element, join
-from headrace.viewer.pages.page import Links, Query, code_block, command_line
-from headrace.viewer.pages.rows import command_for, page_head, read_part, row_json, row_line, table_head
+from headrace.viewer.pages.page import Links, Query, change_note, code_block, command_line
+from headrace.viewer.pages.rows import column_pager, command_for, page_head, read_part, row_json, row_line, table_head
 
 __all__ = ["found_rows", "searches"]
 
@@ -39,13 +38,15 @@ def found_rows(
     """
     start, count, names = read_part(dataset, query)
     wanted.needed(dataset.stored.schema)
-    head = page_head(dataset, query, links, dataset.count(0))
+    note = change_note([dataset])
+    changed = None if note is None else element("p", note, class_="fault", role="alert")
+    head = join([changed, page_head(dataset, query, links, dataset.count(0))])
     lines = _found(dataset, wanted, start, count, names)
     # The first piece at once, because a condition that does not fit the types fails there.
     first = next(lines, None)
     lines = chain([] if first is None else [first], lines)
     if as_json:
-        return head, map(_json_line, lines)
+        return head, _found_json(lines)
     return head, _found_html(dataset, query, links, wanted, lines, names)
 
 
@@ -65,10 +66,16 @@ def _found(
     yield at, [], True
 
 
-def _json_line(found: tuple[int, list[Row], bool]) -> str:
-    at, rows, is_over = found
-    lines = [json.dumps(row_json(each)) for each in rows]
-    return "".join(f"{line}\n" for line in [*lines, json.dumps({"searched": at, "finished": is_over})])
+def _found_json(lines: Iterator[tuple[int, list[Row], bool]]) -> Iterator[str]:
+    """Lines of JSON. One with ``error`` ends a search that cannot go on, as at a damaged record."""
+    at = 0
+    try:
+        for at, rows, is_over in lines:
+            parts = [*map(row_json, rows), {"searched": at, "finished": is_over}]
+            yield "".join(f"{json.dumps(part)}\n" for part in parts)
+    except Exception as error:  # noqa: BLE001 - a damaged record, or a function of the user's
+        failed = {"searched": at, "finished": False, "error": str(error) or type(error).__name__}
+        yield f"{json.dumps(failed)}\n"
 
 
 def _found_html(
@@ -88,9 +95,13 @@ def _found_html(
             # A comment where nothing was found: it shows whether the browser still listens.
             yield "".join(row_line(dataset, each, names, links) for each in rows) or "<!-- -->"
         note = element("p", f"{shown:,} rows fit" + ("" if is_over else f", up to row {at - 1:,}"), role="status")
-    except (HeadraceError, ValueError, TypeError) as error:
-        note = element("p", str(error), class_="fault", role="alert")
-    later = None if is_over or not shown else links.to(where=wanted.text, start=at, count=query.text("count"))
+    except Exception as error:  # noqa: BLE001 - a damaged record, or a function of the user's
+        note = element("p", str(error) or type(error).__name__, class_="fault", role="alert")
+    later = (
+        None
+        if is_over or not shown
+        else links.to(where=wanted.text, start=at, **{name: query.text(name) for name in ("count", "first")})
+    )
     python = f"source = {dataset.code}.filter(headrace.condition({wanted.text!r}))\nheadrace.convert(source, 'selection.tfrecord')"
     condition = command_line(["--where", wanted.text])
     commands = [
@@ -102,6 +113,7 @@ def _found_html(
             Markup("</tbody></table></div>"),
             note,
             element("nav", element("a", "More", href=later, rel="next"), class_="pager") if later else None,
+            column_pager(dataset, query, links),
             code_block(
                 python=python,
                 command="\n".join(each for each in commands if each),
