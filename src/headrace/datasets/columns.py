@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import operator
 from collections.abc import Mapping, Sequence
@@ -13,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace.contracts.feature import Feature
+from headrace.contracts.protocols import InnerExamples
 from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch, Ragged
@@ -225,7 +225,7 @@ class LeafColumn:
                 column = Ragged(column, offsets)
             return column
         bounds = nested.offsets[0].tolist()
-        return [self._alike(values[a:b]) for a, b in itertools.pairwise(bounds)]
+        return [self._alike(values[a:b]) for a, b in pairwise(bounds)]
 
     def _alike(self, values: Any) -> Any:
         if len(values) == 0:
@@ -264,7 +264,7 @@ class LeafColumn:
         return column
 
 
-class Steps(Sequence[Any]):
+class Steps(InnerExamples):
     """Examples inside an example: ``len``, indices, slices, iteration, and :meth:`batch`.
 
     Steps are decoded on access. A step is a dict of the features inside the dataset, such as
