@@ -14,7 +14,7 @@ from hypothesis.extra import numpy as hnp
 import headrace as hr
 from headrace.codecs.example.codec import ExampleCodec
 from headrace.datasets import Steps, data_source
-from headrace.datasets.codec import FeaturesCodec, FeaturesEncoder
+from headrace.datasets.codec import MOST_CODECS, FeaturesCodec, FeaturesEncoder
 from headrace.datasets.features import (
     Audio,
     BBox,
@@ -301,6 +301,15 @@ def test_steps_with_optional_values():
     for name in optional:
         with pytest.raises(SchemaMismatch, match="found None"):
             FeaturesEncoder(features).encode({"steps": [given[0], {**given[1], name: None}]})
+
+
+def test_memory_does_not_grow_with_the_combinations_of_missing_values():
+    features = FeaturesDict({f"f{bit}": Scalar("int64", optional=True) for bit in range(10)})
+    encoder, codec = FeaturesEncoder(features), FeaturesCodec(features)
+    for number in [*range(1, 600, 2), 1, 3]:
+        given = {f"f{bit}": number if number >> bit & 1 else None for bit in range(10)}
+        assert codec.decode(encoder.encode(given)) == given
+    assert len(encoder._codecs) == MOST_CODECS
 
 
 def test_damaged_arrays():

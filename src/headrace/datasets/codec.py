@@ -22,6 +22,8 @@ from headrace.errors import DataError, NoSuchFeature, UnsupportedData, Where
 
 __all__ = ["FeaturesCodec", "FeaturesEncoder"]
 
+MOST_CODECS = 256
+"""How many combinations of optional values that are there are kept ready for encoding."""
 
 Column = LeafColumn | StepsColumn
 
@@ -220,6 +222,8 @@ class FeaturesEncoder:
     def _codec(self, schema: Mapping[str, Feature]) -> ExampleCodec:
         present = frozenset(schema)
         if present not in self._codecs:
+            if len(self._codecs) >= MOST_CODECS:
+                del self._codecs[next(iter(self._codecs))]
             self._codecs[present] = ExampleCodec(Schema(schema))
         return self._codecs[present]
 
