@@ -232,7 +232,8 @@ def _are_listed(chunks: npt.NDArray[np.int64], footer: Footer) -> npt.NDArray[np
         return np.zeros(len(chunks), np.bool_)
     at = np.minimum(np.searchsorted(footer.begins, chunks[:, BEGIN]), len(footer.begins) - 1)
     described = np.stack([footer.begins, footer.counts, footer.decoded_sizes], axis=1)
-    return np.all(chunks[:, (BEGIN, COUNT, DECODED)] == described[at], axis=1)
+    alike: npt.NDArray[np.bool_] = np.all(chunks[:, (BEGIN, COUNT, DECODED)] == described[at], axis=1)
+    return alike
 
 
 def _has_moved(chunks: npt.NDArray[np.int64], listed: npt.NDArray[np.bool_], footer: Footer) -> bool:
