@@ -14,7 +14,7 @@ from hypothesis.extra import numpy as hnp
 import headrace as hr
 from headrace.codecs.example.codec import ExampleCodec
 from headrace.datasets import Steps, data_source
-from headrace.datasets.codec import FeaturesCodec, FeaturesEncoder
+from headrace.datasets.codec import MOST_CODECS, FeaturesCodec, FeaturesEncoder
 from headrace.datasets.features import (
     Audio,
     BBox,
@@ -24,6 +24,7 @@ from headrace.datasets.features import (
     FeaturesDict,
     Image,
     LabeledImage,
+    Scalar,
     Sequence,
     Tensor,
     Text,
@@ -262,6 +263,53 @@ def test_lengths_of_sequences_that_contradict_the_values():
         bad = block[int(starts[0]) : int(starts[0] + sizes[0])].tobytes()
         with pytest.raises(SchemaMismatch, match="lengths of the sequences"):
             codec.decode_batch(codec.spans_of([good, bad, good]))
+
+
+@pytest.mark.parametrize("bad", [([[1, 2], [1, 2]], 1), ([[1, 2]], 2)])
+@pytest.mark.parametrize("inside", [Sequence, Dataset])
+def test_shapes_and_values_of_arrays_that_differ_in_number(bad, inside):
+    features = FeaturesDict({"x": inside(Tensor(shape=(None, None), dtype="int64", encoding="bytes"))})
+    codec = FeaturesCodec(features)
+    wire = hr.Schema({"x/shape": hr.Feature("int64", (None,)), "x/value": hr.Feature("bytes", (None,))})
+    payloads = []
+    for shapes, count in (([[1, 2]], 1), bad, ([[1, 2]], 2), ([[1, 2], [1, 2]], 1)):
+        columns = {
+            "x/shape": hr.Ragged.from_list([sum(shapes, [])], "int64"),
+            "x/value": hr.Ragged.from_list([[bytes(16)] * count], object),
+        }
+        block, starts, sizes = ExampleCodec(wire).encode_batch(columns, 1, 0, 0)
+        payloads.append(block[int(starts[0]) : int(starts[0] + sizes[0])].tobytes())
+    with pytest.raises(SchemaMismatch, match="as many values as 'x/shape' has") as caught:
+        codec.decode_batch(codec.spans_of(payloads))
+    assert (caught.value.where.record, caught.value.where.feature) == (1, "x/value")
+    with pytest.raises(SchemaMismatch, match="as many values as 'x/shape' has"):
+        codec.decode(payloads[1])
+
+
+def test_steps_with_optional_values():
+    optional = {
+        "number": Scalar("int64", optional=True),
+        "text": Scalar("string", optional=True),
+        "array": Tensor(shape=(None, None), dtype="int64", encoding="bytes", optional=True),
+    }
+    features = FeaturesDict({"steps": Dataset(optional)})
+    given = [{"number": n, "text": b"%d" % n, "array": np.full((n, 2), n)} for n in range(3)]
+    payload = FeaturesEncoder(features).encode({"steps": given})
+    steps = FeaturesCodec(features).decode(payload)["steps"]
+    assert plain(steps) == [{**step, "array": step["array"].tolist()} for step in given]
+    assert steps.batch([2, 0])["number"].tolist() == [2, 0]
+    for name in optional:
+        with pytest.raises(SchemaMismatch, match="found None"):
+            FeaturesEncoder(features).encode({"steps": [given[0], {**given[1], name: None}]})
+
+
+def test_memory_does_not_grow_with_the_combinations_of_missing_values():
+    features = FeaturesDict({f"f{bit}": Scalar("int64", optional=True) for bit in range(10)})
+    encoder, codec = FeaturesEncoder(features), FeaturesCodec(features)
+    for number in [*range(1, 600, 2), 1, 3]:
+        given = {f"f{bit}": number if number >> bit & 1 else None for bit in range(10)}
+        assert codec.decode(encoder.encode(given)) == given
+    assert len(encoder._codecs) == MOST_CODECS
 
 
 def test_damaged_arrays():

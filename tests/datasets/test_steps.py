@@ -82,6 +82,43 @@ def test_loaders_of_steps_resume(workers):
     assert found + [batch["action"].tolist() for batch in second] == whole
 
 
+@pytest.mark.parametrize("workers", [0, 1])
+def test_functions_of_episodes_keep_their_steps(workers):
+    source = episodes()
+    for made in (source.map(same), source.flat_map(alone)):
+        assert made.schema["steps"] == source.schema["steps"]
+        for found in (list(made), [made[i] for i in range(len(made))]):
+            assert [type(episode["steps"]) for episode in found] == [Steps] * len(source)
+        batches = list(hr.Loader(made, 2, workers=workers))
+        found = [steps for batch in batches for steps in batch["steps"]]
+        for one, episode in zip(found, source, strict=True):
+            assert_same(one.batch(), episode["steps"].batch())
+    cut = source.map(lambda episode: {"steps": episode["steps"][:1]})
+    assert cut.schema["steps"].dtype == "examples"
+    assert [len(episode["steps"]) for episode in cut] == [min(len(episode["steps"]), 1) for episode in source]
+    with pytest.raises(hr.SchemaMismatch, match="expected .*, as before, found .*steps"):
+        source.map(lambda e: {"steps": e["steps"] if len(e["steps"]) > 1 else [1]}).batch(range(len(source)))
+
+
+def same(episode):
+    return episode
+
+
+def alone(episode):
+    yield episode
+
+
+def test_steps_of_a_part():
+    source = episodes()
+    chosen = source.filter(lambda episode: len(episode["steps"]) > 1)
+    assert "filtered examples" in repr(chosen)
+    expected = [int(step["action"]) for episode in source if len(episode["steps"]) > 1 for step in episode["steps"]]
+    assert [int(step["action"]) for step in chosen.steps()] == expected
+    assert len(source.shard(0, 1).steps()) == len(source.split("test[:100%]").steps()) == len(source.steps())
+    with pytest.raises(AttributeError, match=r"'steps'\. .*call it before map\(\)"):
+        source.map(same).steps()
+
+
 def test_arguments():
     named = episodes().steps(episode="e", step="s")
     assert list(named.schema)[-2:] == ["e", "s"]

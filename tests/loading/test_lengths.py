@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
 from tests.loading.workers.test_workers import forked, same
 
 import headrace as hr
@@ -163,6 +164,15 @@ def test_features_of_equal_lengths_are_packed_alike():
 def test_a_row_that_cannot_be_packed():
     with pytest.raises(hr.SchemaMismatch, match="found 3 in row 0"):
         hr.Pack("tokens", length=2)(batch_of([[1, 2, 3]]))
+
+
+def test_sparse_features_beside_packed_ones_are_refused():
+    rows, sparse = hr.Ragged.from_list([[1], [2, 3]]), csr_array(np.eye(2))
+    for make in (hr.Pack("x", length=4), lambda columns: hr.Packed(columns, 4, feature="x")):
+        with pytest.raises(
+            hr.UnsupportedData, match=r"dense features beside packed ones.*feature 'sparse'\. select\(\)"
+        ):
+            make({"x": rows, "sparse": sparse})
 
 
 def test_inner_axes_are_packed():

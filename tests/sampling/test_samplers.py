@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.reference.permutation import permuted
 
+from headrace import _native
 from headrace.contracts.protocols import Sampler
 from headrace.sampling.samplers import InOrder, Shuffled
 
@@ -52,6 +53,28 @@ def test_a_part_of_the_order_is_the_order_of_a_part(n, seed, epoch, data):
     stop = data.draw(st.integers(start, n))
     order = Shuffled(n, seed=seed)
     assert order.indices(epoch, start, stop).tolist() == order.indices(epoch, 0, n)[start:stop].tolist()
+
+
+@given(st.integers(1, 40), SEEDS, st.lists(st.integers(0, 200), max_size=30))
+def test_positions_across_epochs(n, seed, positions):
+    order = Shuffled(n, seed=seed)
+    for given_order in (positions, sorted(positions)):
+        found = order.across(np.array(given_order, np.int64))
+        assert found.dtype == np.int64
+        assert found.tolist() == [order[i] for i in given_order]
+
+
+def test_each_epoch_is_permuted_by_itself(monkeypatch):
+    # Comparing all positions in every epoch would take the square of their number.
+    sizes = []
+    permute_at = _native.permute_at
+    monkeypatch.setattr(
+        _native, "permute_at", lambda n, seed, epoch, at: (sizes.append(len(at)), permute_at(n, seed, epoch, at))[1]
+    )
+    order = Shuffled(3)
+    found = order.across(np.arange(30)[::-1].copy())
+    assert found.tolist() == [order[i] for i in range(29, -1, -1)]
+    assert sizes == [3] * 10
 
 
 def test_epochs_and_seeds_have_nothing_in_common():
@@ -108,6 +131,9 @@ def test_positions_outside_are_refused():
     for positions in ([0, 5], [-1]):
         with pytest.raises(IndexError):
             order.at(0, np.array(positions))
+    assert order.across(np.zeros(0, np.int64)).tolist() == []
+    with pytest.raises(IndexError):
+        order.across(np.array([3, -1]))
     with pytest.raises(IndexError):
         Shuffled(0)[0]
     assert Shuffled(0).indices(0, 0, 0).tolist() == []

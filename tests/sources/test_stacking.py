@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import headrace as hr
 from headrace.contracts.schema import any_width
@@ -7,7 +8,8 @@ from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged
 from headrace.errors import SchemaMismatch
 from headrace.sources import stacking
-from headrace.sources.stacking import schema_of, stack, widen
+from headrace.sources.operations.joining import widen
+from headrace.sources.stacking import schema_of, stack
 
 
 def test_equal_shapes_become_an_array_and_other_lengths_a_ragged():
@@ -252,6 +254,21 @@ def test_none_is_a_missing_value():
     assert schema_of(found) == schema
     with pytest.raises(hr.SchemaMismatch, match=r"text, as before, found int 1 - at record 2, feature 'x'"):
         stack([{"x": None}, {"x": "a"}, {"x": 1}])
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([sp.csr_array([[0, 1]]), 2.5], "expected sparse rows, as before, found float 2.5"),
+        ([sp.csr_array([[0, 1]]), [1, 2]], "expected sparse rows, as before, found list"),
+        ([1.5, np.datetime64("2020-01-01")], "expected numbers, as before, found datetime64"),
+        ([np.datetime64("2020-01-01"), 3], "expected times, as before, found int 3"),
+        ([[np.datetime64("2020-01-01")], [1, 2]], "expected times, as before, found list"),
+    ],
+)
+def test_values_of_several_kinds_are_refused(values, expected):
+    with pytest.raises(hr.SchemaMismatch, match=f"{expected}.* at record 1, feature 'x'"):
+        stack([{"x": value} for value in values])
 
 
 @pytest.mark.parametrize(

@@ -32,8 +32,8 @@ from headrace.formats.table.to_arrow import to_arrow as column_to_arrow
 from headrace.formats.table.values import MISSING_HINT, BadValue
 from headrace.io.paths import reading_hint
 from headrace.sources.node import Node
+from headrace.sources.operations.joining import widen
 from headrace.sources.source import Source
-from headrace.sources.stacking import widen
 
 __all__ = ["ArrowNode", "check_source", "find_schema", "from_arrow", "read_columns", "to_arrow", "to_reader"]
 

@@ -35,8 +35,8 @@ from headrace.formats.index.parts import SentSource, index_one, join_indexes, mi
 from headrace.io.urls import is_url
 from headrace.sources.node import read_blocks, records_below
 from headrace.sources.operations.choosing import Filtered
+from headrace.sources.operations.joining import widen
 from headrace.sources.source import Source
-from headrace.sources.stacking import widen
 
 __all__ = ["SharedSource", "read_rows"]
 

@@ -26,6 +26,7 @@ __all__ = [
     "GivesArrow",
     "HasFilters",
     "HasSchema",
+    "InnerExamples",
     "KnowsSizes",
     "Locates",
     "NeedsMultiple",
@@ -146,6 +147,10 @@ class ReadsChecked(Protocol):
     def __len__(self) -> int: ...
     def checked_reader(self) -> Callable[[Indices], Batch]:
         """A function that equals ``batch`` for arrays of int64 indices from 0 to below the length."""
+
+
+class InnerExamples(Sequence[Any]):
+    """Examples inside an example, decoded on access: a value of a feature of the dtype ``"examples"``. A class, to tell it from lists."""
 
 
 class PicksRows(ABC):

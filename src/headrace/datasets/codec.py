@@ -22,6 +22,8 @@ from headrace.errors import DataError, NoSuchFeature, UnsupportedData, Where
 
 __all__ = ["FeaturesCodec", "FeaturesEncoder"]
 
+MOST_CODECS = 256
+"""How many combinations of optional values that are there are kept ready for encoding."""
 
 Column = LeafColumn | StepsColumn
 
@@ -143,7 +145,7 @@ def _columns(key: str, feature: Any, levels: tuple[int | None, ...], decoders: M
     inner = {}
     for path, leaf, inner_levels in feature.inner_leaves(key):
         for name, part in features_to_read(path, leaf, decoders.get(path)).items():
-            inner[name[len(key) + 1 :]] = LeafColumn(name, part, inner_levels[1:])
+            inner[name[len(key) + 1 :]] = LeafColumn(name, part, inner_levels[1:], in_steps=True)
     return {key: StepsColumn(key, feature, inner)}
 
 
@@ -208,6 +210,9 @@ class FeaturesEncoder:
                 part = _part(values[key], suffix)
                 if part is None:
                     continue  # a missing optional value has no key
+                if levels and feature.optional and _lacks_values(part):
+                    fault = feature.misfit("None", expected="a value in each step and element of a sequence")
+                    raise fault.relocated(Where(feature=key))
                 wire = WireKey(stored_key(key, suffix), _wire_type(stored), levels, optional=False)
                 schema.update(wire.features())
                 columns.update(_encode_columns(wire, part))
@@ -217,6 +222,8 @@ class FeaturesEncoder:
     def _codec(self, schema: Mapping[str, Feature]) -> ExampleCodec:
         present = frozenset(schema)
         if present not in self._codecs:
+            if len(self._codecs) >= MOST_CODECS:
+                del self._codecs[next(iter(self._codecs))]
             self._codecs[present] = ExampleCodec(Schema(schema))
         return self._codecs[present]
 
@@ -249,6 +256,11 @@ def _part(value: Any, suffix: str) -> Any:
     if not suffix or value is None:
         return value
     return [_part(element, suffix) for element in value] if isinstance(value, list) else value[suffix]
+
+
+def _lacks_values(part: Any) -> bool:
+    """Whether a value inside lists is missing."""
+    return any(map(_lacks_values, part)) if isinstance(part, list) else part is None
 
 
 def _wire_type(stored: Stored) -> Stored:

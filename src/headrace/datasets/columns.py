@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import operator
 from collections.abc import Mapping, Sequence
@@ -13,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace.contracts.feature import Feature
+from headrace.contracts.protocols import InnerExamples
 from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch, Ragged
@@ -24,7 +24,6 @@ from headrace.errors import DataError, SchemaMismatch, UnsupportedData, Where
 from headrace.sources.source import as_indices
 
 __all__ = ["LeafColumn", "Steps", "StepsColumn", "WireKey", "stored_key"]
-
 
 MOST_VALUES = 1 << 31
 FLAT, LENGTHS = "/ragged_flat_values", "/ragged_row_lengths_"
@@ -118,9 +117,10 @@ class LeafColumn:
         name: Name of the feature.
         feature: Its type.
         levels: Lengths of the sequences that contain it.
+        in_steps: Whether it belongs to the steps of a dataset, where each step has a value.
     """
 
-    def __init__(self, name: str, feature: LeafFeature, levels: tuple[Level, ...]) -> None:
+    def __init__(self, name: str, feature: LeafFeature, levels: tuple[Level, ...], *, in_steps: bool = False) -> None:
         self.name = name
         self.feature = feature
         self.levels = levels
@@ -131,7 +131,7 @@ class LeafColumn:
                 found=f"{feature!r} in sequences of the lengths {levels}" if levels else repr(feature),
             )
         self.keys: list[WireKey] = [
-            WireKey(stored_key(name, suffix), stored, levels, optional=feature.optional)
+            WireKey(stored_key(name, suffix), stored, levels, optional=feature.optional and not in_steps)
             for suffix, stored in feature.stored.items()
         ]
 
@@ -163,11 +163,17 @@ class LeafColumn:
         return self.keys[0].lacks_key
 
     def nested(self, batch: Mapping[str, Any], n: int) -> Nested:
-        """The stored values of ``n`` examples."""
-        if len(self.keys) == 1:
-            return self.keys[0].nested(batch, n)
-        found = [key.nested(batch, n) for key in self.keys]
-        return Nested([part for nested in found for part in nested.parts], found[0].offsets)
+        """The stored values of ``n`` examples.
+
+        Raises:
+            SchemaMismatch: The keys of the feature hold different numbers of values.
+        """
+        first, *others = [key.nested(batch, n) for key in self.keys]
+        for key, other in zip(self.keys[1:], others, strict=True):
+            if (unlike := first.find_unlike(other)) is not None:
+                expected = f"as many values as {self.keys[0].key!r} has: {unlike[1]}"
+                raise SchemaMismatch(Where(record=unlike[0], feature=key.key), expected=expected, found=str(unlike[2]))
+        return Nested([part for nested in (first, *others) for part in nested.parts], first.offsets)
 
     def decode(self, nested: Nested, lacking: Sequence[int] = ()) -> Any:
         """Decode stored values into the column.
@@ -219,7 +225,7 @@ class LeafColumn:
                 column = Ragged(column, offsets)
             return column
         bounds = nested.offsets[0].tolist()
-        return [self._alike(values[a:b]) for a, b in itertools.pairwise(bounds)]
+        return [self._alike(values[a:b]) for a, b in pairwise(bounds)]
 
     def _alike(self, values: Any) -> Any:
         if len(values) == 0:
@@ -258,7 +264,7 @@ class LeafColumn:
         return column
 
 
-class Steps(Sequence[Any]):
+class Steps(InnerExamples):
     """Examples inside an example: ``len``, indices, slices, iteration, and :meth:`batch`.
 
     Steps are decoded on access. A step is a dict of the features inside the dataset, such as

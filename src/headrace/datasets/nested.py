@@ -58,3 +58,14 @@ class Nested:
         for offsets in reversed(self.offsets):
             position = int(np.searchsorted(offsets, position, side="right")) - 1
         return position
+
+    def find_unlike(self, other: Nested) -> tuple[int, int, int] | None:
+        """The first sequence that has another length in ``other``: its index in the outermost level, and both lengths."""
+        for depth, (own, others) in enumerate(zip(self.offsets, other.offsets, strict=True)):
+            # Each sequence, not only their sum: otherwise values would move to the next example.
+            wrong = np.flatnonzero(own != others)
+            if len(wrong):
+                at = int(wrong[0]) - 1
+                record = Nested([], self.offsets[:depth]).record_of(at)
+                return record, int(own[at + 1] - own[at]), int(others[at + 1] - others[at])
+        return None

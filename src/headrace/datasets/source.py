@@ -171,7 +171,8 @@ class PreparedSource(Source):
         return PreparedSource(node, self.codec, self.prepared, self.name)
 
     def __repr__(self) -> str:
-        return f"<{self.prepared.full_name} {self.name!r} of {len(self)} examples: {', '.join(self.schema)}>"
+        count = f"{len(self)} examples" if next(self.filters(), None) is None else "filtered examples"
+        return f"<{self.prepared.full_name} {self.name!r} of {count}: {', '.join(self.schema)}>"
 
 
 def _nest(features: DatasetFeature, values: Mapping[str, Any], key: str) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal
@@ -13,10 +13,10 @@ import numpy.typing as npt
 from headrace._arguments import feature_names, whole
 from headrace._numbers import choose_fill, place_values
 from headrace.contracts.values import LONG, Batch, Indices, Ragged, take_rows
-from headrace.errors import NoSuchFeature, SchemaMismatch, Where, did_you_mean
+from headrace.errors import NoSuchFeature, SchemaMismatch, UnsupportedData, Where, did_you_mean
 from headrace.sources.tables import ragged_rows
 
-__all__ = ["Bucket", "Overlong", "Pack", "Pad", "Pieces", "check_new", "check_packing", "fill_packed"]
+__all__ = ["Bucket", "Overlong", "Pack", "Pad", "Pieces", "check_dense", "check_new", "check_packing", "fill_packed"]
 
 
 Overlong = Literal["raise", "truncate", "split"]
@@ -217,6 +217,7 @@ def fill_packed(
         shape: How many packed rows there are, and their length.
         fill: The value where nothing is. ``None``: 0, or empty text or bytes among those.
     """
+    check_dense(name for name, column in batch.items() if hasattr(column, "tocsr"))
     (row, begin), (count, length) = places, shape
     order = np.argsort(row, kind="stable")
     offsets = np.searchsorted(row[order], np.arange(count + 1))
@@ -236,6 +237,21 @@ def fill_packed(
         if name not in packed:
             packed[name] = Ragged(take_rows(column, pieces.row[order]), offsets.astype(np.int64))
     return packed
+
+
+def check_dense(sparse: Iterable[str]) -> None:
+    """Refuse sparse features beside packed ones: a packed row has those of several examples.
+
+    Raises:
+        UnsupportedData: There is one.
+    """
+    for name in sparse:
+        raise UnsupportedData(
+            Where(feature=name),
+            expected="dense features beside packed ones",
+            found="a sparse one",
+            hint="select() the other features, or make it dense with map().",
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -207,14 +207,7 @@ class Mixture:
         if isinstance(self.sources[component], Mixture):
             return draws  # its positions go on across its epochs
         order = self._orders[component]
-        epochs, positions = np.divmod(draws, len(order))
-        if isinstance(order, InOrder):
-            return positions
-        indices = np.empty(len(draws), np.int64)
-        for epoch in np.unique(epochs).tolist():
-            here = epochs == epoch
-            indices[here] = order.at(epoch, positions[here])
-        return indices
+        return draws % len(order) if isinstance(order, InOrder) else order.across(draws)
 
     def random_streams(self) -> int:
         """How many operations draw random numbers, in all sources."""

@@ -18,7 +18,7 @@ from headrace.contracts.random_keys import RandomKeys
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Indices, Ragged
 from headrace.errors import SchemaMismatch, Where
-from headrace.loading.lengths import Overlong, Pieces, check_new, check_packing, fill_packed
+from headrace.loading.lengths import Overlong, Pieces, check_dense, check_new, check_packing, fill_packed
 from headrace.sources.node import Node, cuts_cleanly, encoded_node, narrow
 from headrace.sources.operations.expand import read_keyed, read_lengths
 from headrace.sources.source import Source
@@ -117,6 +117,7 @@ class PackingPlan:
     given: Indices | None
 
     def __post_init__(self) -> None:
+        check_dense(name for name, feature in self.parent.schema.items() if feature.sparse)
         for name in self.features:
             feature = self.parent.schema[name]
             if not feature.shape or feature.sparse or None in feature.shape[1:]:

@@ -114,6 +114,30 @@ class Shuffled:
         _check_range(epoch, int(positions.min()), int(positions.max()) + 1, self.n)
         return _native.permute_at(self.n, self.seed, epoch, positions)
 
+    def across(self, positions: Indices) -> Indices:
+        """The indices at any global positions ``epoch * n + position``, ``int64``."""
+        if self.n == 1 or len(positions) == 0:
+            return np.zeros(len(positions), np.int64)
+        epochs, places = np.divmod(positions, self.n)
+        if int(epochs.min()) < 0:
+            raise IndexError(
+                f"position {positions.min()} of an order of {self.n}; positions count up from 0 through all epochs"
+            )
+        if epochs[0] == epochs[-1] and np.all(epochs == epochs[0]):
+            return _native.permute_at(self.n, self.seed, int(epochs[0]), places)
+        # Sorted, because a small order goes through many epochs in one batch.
+        by_epoch = np.argsort(epochs, kind="stable")
+        epochs, places = epochs[by_epoch], places[by_epoch]
+        starts = np.flatnonzero(np.diff(epochs, prepend=-1))
+        out = np.empty(len(positions), np.int64)
+        for epoch, start, stop in zip(
+            epochs[starts].tolist(), starts.tolist(), [*starts[1:].tolist(), len(epochs)], strict=True
+        ):
+            out[start:stop] = _native.permute_at(self.n, self.seed, epoch, places[start:stop])
+        indices = np.empty(len(positions), np.int64)
+        indices[by_epoch] = out
+        return indices
+
     @property
     def fingerprint(self) -> str:
         """Differs for other orders."""

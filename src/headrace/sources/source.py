@@ -239,7 +239,7 @@ class Source(Sequence[Example_co]):
 
         All examples are read once, when the length or an example is first requested; the kept indices are stored.
         """
-        return Source(Filtered(self.node, check_callable(predicate, "predicate")))
+        return self.with_node(Filtered(self.node, check_callable(predicate, "predicate")))
 
     def flat_map(
         self,
@@ -275,7 +275,7 @@ class Source(Sequence[Example_co]):
     def shard(self, rank: int, world: int) -> Source[Example_co]:
         """Part ``rank`` of ``world`` consecutive parts whose lengths differ by at most one."""
         part, n = Shard(rank, world), len(self)
-        return Source(Chosen(self.node, range(part.rank * n // part.world, (part.rank + 1) * n // part.world)))
+        return self.with_node(Chosen(self.node, range(part.rank * n // part.world, (part.rank + 1) * n // part.world)))
 
     def split(self, spec: SplitLike) -> Source[Example_co]:
         """A part in the split language of TFDS: ``"train[:80%]"``, ``"train[100:200]+train[-50:]"``.
@@ -285,7 +285,7 @@ class Source(Sequence[Example_co]):
         from headrace.sources.splits import AnyName, resolve_split
 
         pieces = resolve_split(spec, AnyName(len(self)))
-        return Source(concatenate([Chosen(self.node, range(start, stop)) for _, start, stop in pieces]))
+        return self.with_node(concatenate([Chosen(self.node, range(start, stop)) for _, start, stop in pieces]))
 
     def concat(self, *others: SourceLike) -> Source[Example_co]:
         """This source followed by others with the same features, in the order of this one."""

@@ -13,12 +13,13 @@ import numpy.typing as npt
 
 from headrace._numbers import MASKED, align, fill_masked, find_present, is_safe, is_unchanged, to_array
 from headrace.contracts.feature import Feature
+from headrace.contracts.protocols import InnerExamples
 from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch, Example, Ragged, join, without_objects
 from headrace.errors import SchemaMismatch, Where
 
-__all__ = ["check_kinds", "copy_example", "row", "schema_of", "stack", "stack_values", "widen"]
+__all__ = ["check_kinds", "copy_example", "row", "schema_of", "stack", "stack_values"]
 
 CONSTANT = frozenset(
     {bool, int, float, complex, str, bytes, type(None)}
@@ -55,7 +56,7 @@ def _copy_value(value: Any) -> Any:
         return Ragged.trust(_copy_value(value.values), _copy_value(value.offsets))
     if kind is Strings:
         return value.take(np.arange(len(value)))
-    if isinstance(value, (bytes, str)):  # which have a buffer, too
+    if isinstance(value, (bytes, str, InnerExamples)):  # of which some have a buffer, too
         return value
     # Arrays of other libraries, asked by their type: an image would compute the attribute.
     if any(hasattr(kind, name) for name in ("__array__", "__array_interface__", "tocsr")):
@@ -126,6 +127,9 @@ def stack_values(values: list[Any], name: str, *, may_lack: bool = False) -> Any
         first, types = values[0], set(map(type, values))
     if may_lack and type(None) in types:
         return _stack_present(values, name)
+    if any(issubclass(kind, InnerExamples) for kind in types):
+        _check_all(values, lambda value: isinstance(value, InnerExamples), name)
+        return np.fromiter(values, object, len(values))
     if isinstance(first, (bytes, str)):
         if types != {type(first)}:
             check_kinds(values, name)
@@ -139,8 +143,17 @@ def stack_values(values: list[Any], name: str, *, may_lack: bool = False) -> Any
     if Ragged in types:
         return _nest(values, name)
     if hasattr(first, "tocsr"):
+        _check_all(values, lambda value: hasattr(value, "tocsr"), name)
         return join([value.reshape((1, -1)).tocsr() for value in values])
     return _stack_arrays(values, types, name)
+
+
+def _check_all(values: list[Any], is_kind: Callable[[Any], bool], name: str) -> None:
+    """Refuse values of which only some are of a kind."""
+    found = list(map(is_kind, values))
+    if not all(found):
+        at = found.index(not found[0])
+        raise _other_kind(at, name, values[0], values[at])
 
 
 def _stack_present(values: list[Any], name: str) -> npt.NDArray[Any]:
@@ -172,6 +185,8 @@ def _stack_arrays(values: list[Any], types: set[type], name: str) -> Any:
         made = list(map(_to_bytes, values))
         if any(one is not other for one, other in zip(made, values, strict=True)):
             return stack_values(made, name)
+    if len(dtypes) > 1 and any(dtype.kind in "mM" for dtype in dtypes):
+        _check_all(values, lambda value: np.asarray(value).dtype.kind in "mM", name)
     if any(dtype.kind == "O" for dtype in dtypes):
         arrays = [_naming(to_array, value, name, at) for at, value in enumerate(values)]
     column = _join(arrays, dtypes, values, name)
@@ -289,8 +304,10 @@ def _other_kind(at: int, name: str, first: Any, found: Any) -> SchemaMismatch:
 def _kind_of(value: Any) -> str:
     if isinstance(value, Strings):
         return "text" if value.is_text else "bytes"
+    if isinstance(value, InnerExamples) or hasattr(value, "tocsr"):
+        return "steps of an episode" if isinstance(value, InnerExamples) else "sparse rows"
     kind = np.asarray(value).dtype.kind
-    return {"U": "text", "S": "bytes", "O": "objects"}.get(kind, "numbers")
+    return {"U": "text", "S": "bytes", "O": "objects", "M": "times", "m": "times"}.get(kind, "numbers")
 
 
 def _stack_strings(rows: list[Strings], name: str) -> Any:
@@ -309,9 +326,7 @@ def _nest(rows: list[Any], name: str) -> Ragged:
     """Rows of rows."""
     if not all(isinstance(row, Ragged) for row in rows) or len({row.dtype for row in rows}) > 1:
         return _nest_lists(rows, name)
-    offsets = np.zeros(len(rows) + 1, np.int64)
-    np.cumsum([len(item) for item in rows], out=offsets[1:])
-    return Ragged(join(rows), offsets)
+    return Ragged(join(rows), np.cumsum([0, *map(len, rows)], dtype=np.int64))
 
 
 def _nest_lists(rows: list[Any], name: str) -> Ragged:
@@ -365,34 +380,7 @@ def _feature_of(column: Any) -> Feature:
         if present is not None and len(present):
             return _feature_of(stack_values(column[present].tolist(), ""))
         flat = column.reshape(-1)
+        if len(flat) and isinstance(flat[0], InnerExamples):
+            return Feature("examples")
         return Feature("str" if len(flat) and all(isinstance(v, str) for v in flat) else "bytes", column.shape[1:])
     return Feature(column.dtype, column.shape[1:])
-
-
-def widen(schema: Schema, batch: Mapping[str, Any]) -> Schema:
-    """A schema that a batch fits, too: an axis on which the two disagree varies, and integers beside floats are ``float64``.
-
-    A function of the user gives the values of some sources. Their schema is that of the first example, in which every axis has one length.
-
-    Args:
-        schema: The schema so far.
-        batch: Has all its features.
-    """
-    found = {}
-    for name, feature in schema.items():
-        other = None if feature.sparse or feature.dtype == "examples" else _feature_of(batch[name])
-        if other is None or len(other.shape) != len(feature.shape):
-            found[name] = feature
-            continue
-        shape = tuple(one if one == two and one else None for one, two in zip(feature.shape, other.shape, strict=True))
-        dtype = other.dtype if 0 in feature.shape else feature.dtype  # the first example had no value
-        is_mixed = feature.numpy_dtype.kind in "iu" and other.numpy_dtype.kind == "f" and feature.names is None
-        if is_mixed and 0 not in other.shape and _count_values(batch[name]):
-            dtype = "float64"
-        is_same = (dtype, shape) == (feature.dtype, feature.shape)
-        found[name] = feature if is_same else Feature(dtype, shape, encoding=feature.encoding, names=feature.names)
-    return Schema(found)
-
-
-def _count_values(column: Any) -> int:
-    return _count_values(column.values) if isinstance(column, Ragged) else len(column)

@@ -27,8 +27,8 @@ from headrace.formats.registry import format_named
 from headrace.io.paths import PathLike
 from headrace.sources.decoded import DecodedNode
 from headrace.sources.node import walk
+from headrace.sources.operations.joining import widen
 from headrace.sources.source import Source
-from headrace.sources.stacking import widen
 
 __all__ = [
     "CheckingSink",

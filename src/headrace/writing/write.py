@@ -17,8 +17,9 @@ from headrace.contracts.values import Example
 from headrace.formats.table.base import find_steps, refuse_misfits
 from headrace.io.progress import Progress
 from headrace.io.write.pending import DeferredRenames
+from headrace.sources.operations.joining import widen
 from headrace.sources.source import Source
-from headrace.sources.stacking import copy_example, schema_of, widen
+from headrace.sources.stacking import copy_example, schema_of
 from headrace.writing.fitting import fit_text
 from headrace.writing.sinks import batches_of, open_writer, rows_of, slice_rows, storable
 from headrace.writing.target import Target

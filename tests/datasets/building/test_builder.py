@@ -20,6 +20,7 @@ from headrace.datasets.features import (
     FeaturesDict,
     Image,
     LabeledImage,
+    Scalar,
     Sequence,
     Tensor,
     Text,
@@ -282,6 +283,13 @@ def test_supervised_keys_are_checked_before_any_work(tmp_path):
     made = builder(supervised_keys=("deep", "label")).download_and_prepare(data_dir=tmp_path)
     assert list(data_source("made", "train", data_dir=tmp_path).supervised().schema) == ["deep/x", "deep/text", "label"]
     assert made.supervised_keys == ("deep", "label")
+
+
+@pytest.mark.parametrize("features", ["int64", Scalar("int64"), Text()])
+def test_features_without_names_are_refused_before_any_work(tmp_path, features):
+    with pytest.raises(UnsupportedData, match=r"expected a dict of features.*Give it a name"):
+        builder(features=features).download_and_prepare(data_dir=tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_default_config_is_a_config():

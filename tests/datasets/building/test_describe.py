@@ -174,3 +174,15 @@ def test_labels_beyond_the_classes(tmp_path, is_sequence):
             write_metadata(tmp_path, features=feature(count))
     assert not (tmp_path / "dataset_info.json").exists()
     assert write_metadata(tmp_path, features=feature(6)).splits["train"].num_examples == 4
+
+
+def test_integers_in_some_records_and_floats_in_others(tmp_path):
+    parts = [hr.ColumnSource({"a": np.array([value])}) for value in (np.int64(1), np.float32(1.5))]
+    for number, part in enumerate(parts):
+        hr.write(tmp_path / f"{number}.tfrecord", part)
+    payloads = [bytes(record) for number in range(2) for record in hr.records(tmp_path / f"{number}.tfrecord")]
+    folder = tmp_path / "mixed"
+    folder.mkdir()
+    hr.write_records(folder / "mixed-train.tfrecord-00000-of-00001", payloads, format="tfrecord")
+    with pytest.raises(UnsupportedData, match=r"integers in some and floats in others.*feature 'a'"):
+        write_metadata(folder)

@@ -518,3 +518,39 @@ def test_a_missing_block_of_a_file_of_few_chunks(path, tmp_path):
         path.write_bytes(data[:at] + data[at + BLOCK :])
         found = [bytes(view) for view in ArrayRecordRecords([str(path)], on_corrupt="skip")]
         assert not set(found) - set(payloads)
+
+
+@pytest.mark.parametrize("count", [200, 256])
+@pytest.mark.parametrize("block", range(5))
+@pytest.mark.parametrize("change", ["removed", "inserted"])
+def test_chunks_at_other_places_are_kept_and_missing_ones_counted(path, tmp_path, count, block, change):
+    payloads = [bytes([number]) * 10 for number in range(count)]
+    whole = Path(write(tmp_path / "x.array_record", payloads, group_size=64, pad_to_block_boundary=True)).read_bytes()
+    rest = whole[block * BLOCK :]
+    path.write_bytes(whole[: block * BLOCK] + (rest[BLOCK:] if change == "removed" else whole[:BLOCK] + rest))
+    skipping = ArrayRecordRecords([str(path)], on_corrupt="skip")
+    found = [bytes(view) for view in skipping]
+    lost = payloads[block * 64 : block * 64 + 64] if change == "removed" else []
+    assert set(found) == set(payloads) - set(lost)
+    if lost:
+        assert skipping.skipped.records == len(lost)
+        assert len(found) == count - len(lost)
+    elif change == "removed" or block < 4:  # the footer, or records that come twice
+        assert skipping.skipped.records == 1
+
+
+def test_a_file_without_its_end_counts_one_damaged_part(path, sound, tmp_path):
+    payloads, whole = sound
+    chunks = chunks_of(whole, tmp_path)
+    path.write_bytes(whole[: chunks[2][0]])  # where a chunk begins, so that nothing else is damaged
+    skipping = ArrayRecordRecords([str(path)], on_corrupt="skip")
+    assert [bytes(view) for view in skipping] == payloads[: len(skipping)]
+    assert skipping.skipped.records == 1
+
+
+def test_a_file_without_footer_before_an_empty_one(path, tmp_path):
+    payloads = some_payloads(20)
+    whole = Path(write(tmp_path / "x.array_record", payloads)).read_bytes()
+    path.write_bytes(whole[: -2 * BLOCK] + Path(write(tmp_path / "e.array_record", [])).read_bytes())
+    found = [bytes(view) for view in ArrayRecordRecords([str(path)], on_corrupt="skip")]
+    assert set(found) <= set(payloads)

@@ -12,6 +12,7 @@ from typing import Any
 from headrace.datasets.building.preparing import (
     Examples,
     Preparation,
+    check_named,
     check_supervised_keys,
     keys_json,
     prepare,
@@ -129,6 +130,7 @@ class DatasetBuilder:
             raise ValueError(f"file_format must be one of {FILE_FORMATS}, got {file_format!r}")
         if num_shards is not None and num_shards < 1:
             raise ValueError(f"num_shards must be 1 or more, got {num_shards}")
+        check_named(self.feature)
         check_supervised_keys(self.feature, self.supervised_keys)
         folder = self.folder(data_dir)
         kept = data_folders(data_dir)[0] / "downloads"

@@ -13,6 +13,7 @@ from headrace.contracts.feature import IMAGE_AXES, Feature
 from headrace.contracts.schema import Schema
 from headrace.datasets.building.preparing import (
     check_class_names,
+    check_named,
     check_supervised_keys,
     keys_json,
     split_json,
@@ -105,6 +106,7 @@ def write_metadata(
         )
     shards = _find_shards(place, template, name)
     declared = _declare(features, place, template, shards)
+    check_named(declared)
     check_class_names(declared)
     check_supervised_keys(declared, supervised_keys)
     found = _version_for(place, version)
@@ -342,6 +344,13 @@ def _feature(key: str, feature: Feature) -> DatasetFeature:
             expected="at most one length that varies",
             found=f"shape {feature.shape}",
             hint="Declare it by features=: TFDS stores sequences of sequences in another way.",
+        )
+    if feature.dtype == "float64":  # which no Example holds
+        raise UnsupportedData(
+            Where(feature=key),
+            expected="numbers of one kind in all records",
+            found="integers in some and floats in others, which TFDS does not read",
+            hint="Write the files again with a schema in which it is float32.",
         )
     if feature.is_image:
         encoding = feature.encoding if feature.encoding in _IMAGES else None

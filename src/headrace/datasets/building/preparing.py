@@ -18,7 +18,9 @@ from headrace.datasets.building.statistics import statistics_of
 from headrace.datasets.codec import FeaturesEncoder
 from headrace.datasets.features.base import DatasetFeature
 from headrace.datasets.features.label import ClassLabel
+from headrace.datasets.features.mapping import FeaturesDict
 from headrace.datasets.features.sequence import Dataset
+from headrace.datasets.features.sequence import Sequence as SequenceFeature
 from headrace.datasets.prepared import (
     DEFAULT_TEMPLATE,
     FEATURES_FILE,
@@ -39,6 +41,7 @@ __all__ = [
     "Examples",
     "Preparation",
     "check_class_names",
+    "check_named",
     "check_supervised_keys",
     "keys_json",
     "num_shards_for",
@@ -94,6 +97,21 @@ def check_class_names(features: DatasetFeature) -> None:
                     found=repr(name),
                     hint="Rename the class.",
                 )
+
+
+def check_named(features: DatasetFeature) -> None:
+    """Check that examples have named features, as every dataset needs.
+
+    Raises:
+        UnsupportedData: They are single values.
+    """
+    if not isinstance(features, (FeaturesDict, SequenceFeature)):
+        raise UnsupportedData(
+            Where(),
+            expected="a dict of features, or a sequence of one",
+            found=repr(features),
+            hint="Give it a name: features={'value': ...}.",
+        )
 
 
 def check_supervised_keys(features: DatasetFeature, keys: Any) -> None:

@@ -12,7 +12,7 @@ from headrace import _native
 from headrace._faults import describe
 from headrace.contracts.values import Indices
 from headrace.errors import CorruptFile, DataError, Where
-from headrace.formats.array_record.footer import BLOCK_BYTES, COPIES, Footer, as_footer, read_footer
+from headrace.formats.array_record.footer import COPIES, Footer, as_footer, read_footer
 from headrace.formats.array_record.unpack import BadChunk, open_chunks
 from headrace.io.local.mapped import MappedFile
 
@@ -157,17 +157,40 @@ def _next_listed(footer: Footer | None, begin: int) -> int | None:
 
 def _set_footer_apart(file: MappedFile, found: ScanResult, fault: CorruptFile | None) -> None:
     """Footer and postscript are chunks of records too: remove them, and use the footer to count the records lost to damage."""
+    total = None
     if fault is not None:
-        found.footer = _footer_among(file, found)
-        found.damage.append(Damage(fault, file.size, file.size, 0))
+        found.footer, total = _footer_among(file, found)
     if found.footer is not None:
         # Bytes after damage that look like a chunk may be part of a record.
         found.chunks = found.chunks[np.isin(found.chunks[:, BEGIN], found.footer.begins)]
         found.damage = [_count_lost(damage, found.footer) for damage in found.damage]
+    lost = _count_unnoticed(found, total)
+    if fault is None and lost:
+        place, expected = Where(path=file.path), "a chunk, or damage, at each place that the footer lists"
+        fault = CorruptFile(place, expected=expected, found=f"other chunks in the place of {lost} records")
+    if fault is not None:
+        found.damage.append(Damage(fault, file.size, file.size, lost))
 
 
-def _footer_among(file: MappedFile, found: ScanResult) -> Footer | None:
-    """Leave out all footers and postscripts. Return the footer, if there is one, and no chunk of records follows it.
+def _count_unnoticed(found: ScanResult, total: int | None) -> int:
+    """How many records are lost without damage where they were: 1 if unknown.
+
+    Args:
+        found: The chunks and the damage.
+        total: How many records all footers list, if they do not list the chunks where they are; ``None`` without footers.
+    """
+    if found.footer is not None:
+        is_noticed = np.isin(found.footer.begins, found.begins)
+        for damage in found.damage:
+            is_noticed |= (found.footer.begins >= damage.begin) & (found.footer.begins < damage.end)
+        return int(found.footer.counts[~is_noticed].sum())
+    kept, counted = int(found.counts.sum()), sum(damage.records for damage in found.damage)
+    return int(not counted) if total is None or total < kept else max(0, total - kept - counted)
+
+
+def _footer_among(file: MappedFile, found: ScanResult) -> tuple[Footer | None, int | None]:
+    """Leave out all footers and postscripts. Return the footer, if there is one that lists the chunks where they are, and no chunk of
+    records follows it; and how many records all footers list, if there are any.
 
     There may be several in files that were concatenated, and any place in files that bytes were added to.
     """
@@ -195,26 +218,33 @@ def _footer_among(file: MappedFile, found: ScanResult) -> Footer | None:
     last = int(np.flatnonzero(others)[-1]) if others.any() else -1
     found.chunks = found.chunks[others]
     number, footer = next(iter(footers.items()), (-1, None))
+    total = sum(int(one.counts.sum()) for one in footers.values()) if footers else None
     if len(footers) != 1 or footer is None or number < last:
-        return None
-    listed = np.isin(found.begins, footer.begins)
-    if np.all(listed):
-        return footer
-    return footer if np.mean(listed) > 0.5 and not _have_moved(found.chunks[~listed], footer) else None
+        return None, total
+    listed = _are_listed(found.chunks, footer)
+    is_in_place = np.all(listed) or (np.mean(listed) > 0.5 and not _has_moved(found.chunks, listed, footer))
+    return footer if is_in_place else None, total
 
 
-def _have_moved(chunks: npt.NDArray[np.int64], footer: Footer) -> bool:
-    """Whether chunks that a footer does not list are some that it lists elsewhere, because bytes before them are missing or were added.
+def _are_listed(chunks: npt.NDArray[np.int64], footer: Footer) -> npt.NDArray[np.bool_]:
+    """Which chunks are where a footer lists one of as many records and bytes."""
+    if not len(footer.begins):
+        return np.zeros(len(chunks), np.bool_)
+    at = np.minimum(np.searchsorted(footer.begins, chunks[:, BEGIN]), len(footer.begins) - 1)
+    described = np.stack([footer.begins, footer.counts, footer.decoded_sizes], axis=1)
+    alike: npt.NDArray[np.bool_] = np.all(chunks[:, (BEGIN, COUNT, DECODED)] == described[at], axis=1)
+    return alike
 
-    Else they are inside a record, as in files of files.
+
+def _has_moved(chunks: npt.NDArray[np.int64], listed: npt.NDArray[np.bool_], footer: Footer) -> bool:
+    """Whether the last chunk that a footer does not list is one that it lists elsewhere, because bytes before it are missing or were added.
+
+    Else it is inside a record, as in files of files.
     """
-    begin, _, _, count, decoded = chunks[-1].tolist()
-    for place in range(max(0, len(footer.begins) - NEAR_END), len(footer.begins)):
-        if (footer.counts[place], footer.decoded_sizes[place]) == (count, decoded):
-            by = int(footer.begins[place]) - begin
-            if np.all(np.isin(chunks[:, BEGIN] + by, footer.begins)):
-                return True
-    return False
+    _, _, _, count, decoded = chunks[~listed][-1].tolist()
+    is_there = np.isin(footer.begins, chunks[listed, BEGIN])[-NEAR_END:]
+    alike = (footer.counts[-NEAR_END:] == count) & (footer.decoded_sizes[-NEAR_END:] == decoded)
+    return bool(np.any(alike & ~is_there))
 
 
 def _is_of(footer: Footer, chunks: npt.NDArray[np.int64]) -> bool:
@@ -225,14 +255,14 @@ def _is_of(footer: Footer, chunks: npt.NDArray[np.int64]) -> bool:
 
 
 def _is_postscript(records: _native.Spans, begin: int) -> bool:
-    """Whether records at ``begin`` are a postscript. Where blocks before it are missing, the footer that it names would be after it."""
+    """Whether records at ``begin`` are a postscript. Where bytes before it are missing, the footer that it names would be after it."""
     try:
         place = _native.parse_postscript(records)
     except _native.FormatError:
         return False
     if place < begin:
         return True
-    return begin % BLOCK_BYTES == 0 and len(records) == COPIES and len(set(records.to_bytes())) == 1
+    return len(records) == COPIES and len(set(records.to_bytes())) == 1
 
 
 def _is_like_footer(records: _native.Spans) -> bool:

@@ -13,11 +13,12 @@ from headrace.contracts.feature import PIXELS, SEVERAL_KINDS, Feature
 from headrace.contracts.protocols import defines
 from headrace.contracts.random_keys import HasRandomStreams, RandomKeys, SharesStream
 from headrace.contracts.schema import Schema, check_class_names
-from headrace.contracts.values import Batch, Indices
+from headrace.contracts.values import Batch, Indices, Ragged
 from headrace.errors import SchemaMismatch, Where
 from headrace.sources.node import Node, walk
+from headrace.sources.stacking import schema_of
 
-__all__ = ["JoinedStreams", "cast_columns", "is_alike", "join_schemas", "to_cast"]
+__all__ = ["JoinedStreams", "cast_columns", "is_alike", "join_schemas", "to_cast", "widen"]
 
 KINDS = {"U": "str", "S": "bytes", "O": "", "M": "times", "m": "durations"}
 """What values of each kind of dtype are called. All others are numbers, and can be joined."""
@@ -211,3 +212,32 @@ class JoinedStreams:
     def keys_of(self, part: int, keys: RandomKeys | None) -> RandomKeys | None:
         """The keys of one source, of those that :meth:`keys_at` gave."""
         return None if keys is None else keys.skip(self.before[part])
+
+
+def widen(schema: Schema, batch: Mapping[str, Any]) -> Schema:
+    """A schema that a batch fits, too: an axis on which the two disagree varies, and integers beside floats are ``float64``.
+
+    A function of the user gives the values of some sources. Their schema is that of the first example, in which every axis has one length.
+
+    Args:
+        schema: The schema so far.
+        batch: Has all its features.
+    """
+    found = {}
+    for name, feature in schema.items():
+        other = None if feature.sparse or feature.dtype == "examples" else schema_of({name: batch[name]})[name]
+        if other is None or len(other.shape) != len(feature.shape):
+            found[name] = feature
+            continue
+        shape = tuple(one if one == two and one else None for one, two in zip(feature.shape, other.shape, strict=True))
+        dtype = other.dtype if 0 in feature.shape else feature.dtype  # the first example had no value
+        is_mixed = feature.numpy_dtype.kind in "iu" and other.numpy_dtype.kind == "f" and feature.names is None
+        if is_mixed and 0 not in other.shape and _count_values(batch[name]):
+            dtype = "float64"
+        is_same = (dtype, shape) == (feature.dtype, feature.shape)
+        found[name] = feature if is_same else Feature(dtype, shape, encoding=feature.encoding, names=feature.names)
+    return Schema(found)
+
+
+def _count_values(column: Any) -> int:
+    return _count_values(column.values) if isinstance(column, Ragged) else len(column)

@@ -32,6 +32,7 @@ FOR_SOURCES = MappingProxyType(
         "random": "source.map(function, seeded=True) hands random numbers to the function",
         "get_single_element": "source[0] is an example",
         "sample_from_datasets": "hr.Mixture({one: 3, other: 1}) mixes sources",
+        "steps": "hr.data_source(name, split).steps() is a source of all steps: call it before map(), select() and concat()",
         "choose_from_datasets": "hr.Mixture({one: 3, other: 1}) mixes sources",
         "rejection_resample": "hr.Mixture({one: 3, other: 1}) mixes sources in exact proportions",
         "from_tensor_slices": "hr.ColumnSource({'name': array}) is a source of arrays",
