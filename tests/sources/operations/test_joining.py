@@ -302,11 +302,11 @@ def test_white_stays_white_where_images_of_8_and_16_bits_are_joined(tmp_path):
     narrow = hr.open(encoded(tmp_path / "8.tfrecord", white[:1] * 2))
     several = hr.open(encoded(tmp_path / "s.tfrecord", [white[0], made(np.full((9, 8, 1), 255, np.uint8))]))
     deep = hr.open(encoded(tmp_path / "16.tfrecord", white[1:] * 2))
-    for first, second in ((narrow, deep), (deep, narrow), (several, deep), (deep, several)):
+    for number, (first, second) in enumerate([(narrow, deep), (deep, narrow), (several, deep), (deep, several)]):
         for joined in (first.concat(second), hr.Mixture({first: 1, second: 1})):
             assert joined.schema["image"].dtype == "uint16"
             assert [int(example["image"].min()) for example in joined] == [65_535] * 4
             assert [int(image.min()) for image in joined.batch(range(4))["image"]] == [65_535] * 4
-        hr.write(tmp_path / "joined.tfrecord", first.concat(second), overwrite=True)
-        read = hr.open(tmp_path / "joined.tfrecord")
+        hr.write(tmp_path / f"joined-{number}.tfrecord", first.concat(second))
+        read = hr.open(tmp_path / f"joined-{number}.tfrecord")
         assert [int(example["image"].min()) for example in read] == [65_535] * 4
