@@ -150,6 +150,36 @@ def test_other_folders_are_not_mistaken_for_images(tmp_path):
     assert not looks_like_image_folder(str(tmp_path / "deep"))
 
 
+@pytest.mark.parametrize("name", ["README", "Thumbs.db", "desktop.ini", "LICENSE", "x.svg", "1.xml", "2.HEIC"])
+def test_files_that_surely_hold_no_records_are_ignored(tmp_path, name):
+    flat, classes, both = (tmp_path / each for each in ("flat", "classes", "both"))
+    for path in (
+        flat / "1.jpg",
+        classes / "a" / "1.jpg",
+        classes / "b" / "2.jpg",
+        both / "a" / "1.jpg",
+        both / "b" / "2.jpg",
+    ):
+        put(path, jpeg())
+    for path in (flat, classes, both / "a", both / "b"):
+        put(path / name, b"\xd0\xcf\x11\xe0")
+    assert len(hr.open(flat)) == 1
+    for folder in (classes, both):
+        assert hr.open(folder).schema["label"].names == ("a", "b")
+
+
+@pytest.mark.parametrize("name", ["x.bin", "x"])
+def test_files_that_may_hold_records_need_the_format(tmp_path, name):
+    flat, classes = tmp_path / "flat", tmp_path / "classes"
+    for path in (flat / "1.jpg", classes / "a" / "1.jpg", classes / "b" / "2.jpg"):
+        put(path, jpeg())
+        put(path.parent / name, b"\xd0\xcf\x11\xe0")
+    for folder in (flat, classes):
+        with pytest.raises((hr.UnknownFormat, hr.NoFiles), match="format='image_folder'"):
+            hr.open(folder)
+        assert len(hr.open(folder, format="image_folder")) > 0
+
+
 def test_damaged_and_missing_files_are_named(folder):
     put(folder / "dog" / "2.jpg", jpeg(seed=102)[:-9])
     source = hr.open(folder)
