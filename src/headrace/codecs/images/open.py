@@ -5,6 +5,7 @@ and Pillow the rest.
 from __future__ import annotations
 
 import io
+from contextlib import suppress
 from functools import cache
 from types import ModuleType
 from typing import Any, Protocol
@@ -196,7 +197,7 @@ class _PillowImage:
     def __init__(self, image: bytes, kind: str) -> None:
         self.image = image
         self.kind = kind
-        self.opened = _open(image, kind)
+        self.opened = _open(png.without_notes(image) if kind == "png" else image, kind)
         self.width, self.height = self.opened.size
         self.key = colour_key(image) if kind == "png" else None
         self.transparency = self.opened.info.get("transparency")
@@ -283,7 +284,11 @@ class _Upright:
 
     @classmethod
     def of(cls, image: ImageHeader, encoded: bytes) -> ImageHeader:
-        orientation = orientation_of(image.opened if isinstance(image, _PillowImage) else _open(encoded, "jpeg"))
+        opened = image.opened if isinstance(image, _PillowImage) else _open(encoded, "jpeg")
+        if isinstance(image, _PillowImage) and image.kind == "png":
+            with suppress(Exception):  # Pillow raises errors of any class, here about notes that change no pixel.
+                opened = _open(encoded, "png")
+        orientation = orientation_of(opened)
         return image if orientation == 1 else cls(image, orientation)
 
     def pixels_into(self, out: Pixels, /) -> None:
