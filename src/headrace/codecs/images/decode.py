@@ -20,9 +20,15 @@ from headrace.contracts.values import Ragged
 from headrace.errors import CorruptRecord, DataError, MissingExtra, SchemaMismatch, UnsupportedData, Where
 from headrace.io.engines import engines
 
-__all__ = ["ImageDecoder", "feature_of_images", "image_headers"]
+__all__ = ["ANY_SIZE_HINT", "ImageDecoder", "feature_of_images", "image_headers"]
 
 LEFT = "decode=False leaves images as the bytes that they are stored as."
+ANY_SIZE_HINT = (
+    "decode=ImageOptions(any_size=True) accepts all sizes; where a schema= gives the shape, None in it does."
+)
+DEEPER_HINT = (
+    "decode=ImageOptions(dtype='uint8') keeps the upper 8 bits of all images, and a schema= of uint16 all bits."
+)
 JPEG_START, JPEG_CHANNELS = b"\xff\xd8\xff", (1, 3)
 TRUSTED_BYTES = 64 << 20
 """The most to allocate for a declared size before an image has confirmed it."""
@@ -303,9 +309,11 @@ class ImageDecoder:
             Where(record=position),
             expected=f"an image of {self.feature.dtype} with shape {wanted}, like the first ones or the schema",
             found=f"one of {header.dtype} with shape {found}",
-            hint="decode=ImageOptions(channels=...) converts all images."
-            if fits_size
-            else "decode=ImageOptions(any_size=True) accepts all sizes.",
+            hint=ANY_SIZE_HINT
+            if not fits_size
+            else DEEPER_HINT
+            if deeper
+            else "decode=ImageOptions(channels=...) converts all images.",
         )
 
     def _damage_error(self, error: Exception, image: bytes, position: int) -> DataError:
