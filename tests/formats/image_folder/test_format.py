@@ -402,3 +402,16 @@ def test_a_class_among_numbers_is_refused(tmp_path):
     put(tmp_path / "x" / "cat" / "a.jpg", jpeg())
     with pytest.raises(hr.UnsupportedData, match=r"a number as the name .*found 'cat'.*headrace-labels.json"):
         len(hr.open(tmp_path / "x"))
+
+
+@pytest.mark.parametrize("change", ["none", "zero", "short", "behind"])
+def test_bmps_that_are_read_are_no_fault(tmp_path, change):
+    image = bytearray(made(noise(10, 12), "bmp"))
+    if change in ("zero", "short"):
+        image[2:6] = (0 if change == "zero" else 100).to_bytes(4, "little")
+    put(tmp_path / "bmps" / "1.bmp", bytes(image) + (b"xx" if change == "behind" else b""))
+    assert hr.open(tmp_path / "bmps")[0]["image"].shape == (10, 12, 3)
+    report = hr.verify(tmp_path / "bmps", images=True)
+    assert (report.ok, report.images) == (True, 1), report
+    put(tmp_path / "bmps" / "1.bmp", bytes(image[:-7]) if change in ("none", "behind") else b"BM" + bytes(40))
+    assert not hr.verify(tmp_path / "bmps", images=True).ok

@@ -17,7 +17,7 @@ from headrace.codecs.images import png, tiff
 from headrace.codecs.images.encode import Pixels, apply_colour_key, apply_orientation, convert_pixels
 from headrace.codecs.images.png import PLAIN_PIXELS, PngHeader, colour_key, decode_png, has_colour_key, plain_header
 from headrace.codecs.images.png_checks import check_png, checked_pixels
-from headrace.contracts.images import encoding_of
+from headrace.contracts.images import begins_as_image, encoding_of
 from headrace.errors import CorruptRecord, MissingExtra
 from headrace.io.engines import engines
 
@@ -75,7 +75,7 @@ def open_image(image: bytes, *, oriented: bool = False) -> ImageHeader:
         Exception: The image cannot be read.
     """
     kind = encoding_of(image)
-    if kind is None and not image.startswith(b"BM"):  # a BMP with a wrong length is still an image, but damaged
+    if kind is None and not begins_as_image(image):
         raise ValueError("they begin as no kind of image" if image else "an empty file or value")
     found: ImageHeader | None = None
     is_upright = not oriented or surely_upright(image)

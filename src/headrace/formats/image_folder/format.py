@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace.contracts.feature import SEVERAL_KINDS, Feature
-from headrace.contracts.images import SUFFIXES, encoding_of, is_image_name
+from headrace.contracts.images import SUFFIXES, begins_as_image, is_image_name
 from headrace.contracts.records import Checked, Format
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Indices
@@ -252,7 +252,7 @@ def _check_images(paths: Sequence[str]) -> Iterator[Checked]:
         try:
             image = read_each([path])[0]
             size = len(image)
-            if encoding_of(image) is None:
+            if not begins_as_image(image):
                 found = f"{size} bytes that begin as no kind of image"
                 faults.append(CorruptFile(Where(path=path), expected="an image", found=found))
         except DataError as fault:

@@ -10,7 +10,7 @@ import numpy as np
 
 from headrace.codecs.images.decode import ImageDecoder, feature_of_images
 from headrace.contracts.feature import Feature
-from headrace.contracts.images import ImageOptions, encoding_of
+from headrace.contracts.images import ImageOptions, begins_as_image
 from headrace.contracts.records import ChecksFiles
 from headrace.errors import DataError, NoFiles, UnsupportedData
 from headrace.formats.index.parts import SentSource
@@ -141,7 +141,7 @@ def _decode_rows(encoded: Node, wanted: dict[str, Feature], start: int, stop: in
         faults = []
         for name, feature in wanted.items():
             for image in images_in(batch[name][row]):
-                if are_files and encoding_of(image) is None:
+                if are_files and not begins_as_image(image):
                     continue
                 found.images += 1
                 fault = _fault_of(image, feature)
