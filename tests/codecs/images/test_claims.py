@@ -1,13 +1,20 @@
 """Batches of images whose headers declare far more pixels than they have: an error with its place, before memory for all is taken."""
 
+import io
+import struct
+import time
+
 import numpy as np
 import pytest
+from PIL import Image
 from tests.codecs.images.files import jpeg, made, noise
 
 import headrace as hr
-from headrace.codecs.images.decode import LIKELY_BYTES, TRUSTED_BYTES, ImageDecoder
+from headrace.codecs.images.decode import LIKELY_BYTES, TRUSTED_BYTES, ImageDecoder, feature_of_images
+from headrace.contracts.feature import Feature
 from headrace.contracts.images import ImageOptions
 from headrace.datasets.pixels import decode_images
+from headrace.errors import UnsupportedData
 
 SIDE = 4500
 COUNT = 512  # 31 GB of pixels, if all headers are believed
@@ -116,3 +123,30 @@ def test_usual_images_are_decoded_once(monkeypatch, opened):
     source = opened([jpeg(side, side, quality=60)] * 40)
     monkeypatch.setattr(ImageDecoder, "_decode_alone", lambda *_: pytest.fail("decoded by itself"))
     assert source.batch(range(40))["image"].shape == (40, side, side, 3)
+
+
+def test_a_small_gif_is_not_filled_up_to_a_large_screen():
+    out = io.BytesIO()
+    Image.fromarray(np.zeros((16, 16), np.uint8)).save(out, "gif")
+    image = bytearray(out.getvalue())
+    image[6:10] = struct.pack("<HH", 9900, 9000)
+    feature = Feature("uint8", (None, None, 3), encoding="gif")
+    with pytest.raises(UnsupportedData, match="a GIF of 9000 x 9900 whose first frame has only 16 x 16"):
+        ImageDecoder(feature, ImageOptions(), exact=True).images([bytes(image)])
+    image[6:10] = struct.pack("<HH", 32, 48)
+    assert ImageDecoder(feature, ImageOptions(), exact=True).images([bytes(image)]).shape == (1, 48, 32, 3)
+
+
+def test_fill_bytes_of_a_jpeg_are_skipped_at_once():
+    plain = jpeg()
+    exif = Image.Exif()
+    exif[0x112] = 6
+    turned = made(noise(16, 24), "jpeg", exif=exif.tobytes())
+    for image, shape in ((plain, (16, 24, 3)), (turned, (24, 16, 3))):
+        filled = image[:2] + b"\xff" * (5 << 20) + image[2:]
+        options = ImageOptions(oriented=True)
+        start = time.process_time()
+        feature = feature_of_images(Feature("bytes", encoding="jpeg"), [filled], options)
+        assert feature.shape == shape
+        assert ImageDecoder(feature, options, exact=True).images([filled]).shape == (1, *shape)
+        assert time.process_time() - start < 3

@@ -35,6 +35,12 @@ BOMBS = ("DecompressionBombError", "DecompressionBombWarning")
 WITH_ALPHA = {"L": "LA", "RGB": "RGBA"}
 
 
+LARGE_SCREEN = 1 << 24
+"""Pixels of a GIF from which its first frame has to cover some of them."""
+SCREENS = 16
+"""How many times as many they may be as those of that frame."""
+
+
 class ImageHeader(Protocol):
     """An image whose header has been read."""
 
@@ -240,6 +246,8 @@ class _PillowImage:
             _check_jpeg(self.image)
         elif self.kind == "tiff":
             tiff.check_parts(self.opened.tag_v2, self.image)
+        elif self.kind == "gif":
+            _check_screen(self.opened)
         if self.kind in ("bmp", "webp") and _claimed_bytes(self.image, self.kind) > len(self.image):
             raise ValueError(f"the header says {_claimed_bytes(self.image, self.kind)} bytes")
         if self.is_deep_tiff:
@@ -311,6 +319,20 @@ def _check_jpeg(image: bytes) -> None:
         raise ValueError("the compressed pixels are damaged or incomplete")
 
 
+def _check_screen(opened: Any) -> None:
+    """Refuse a GIF of a few bytes that is filled up to a screen of any size: it takes seconds, and several times the memory of its pixels.
+
+    Raises:
+        NotImplementedError: The first frame covers little of a large screen.
+    """
+    left, top, right, bottom = opened.tile[0][1] if opened.tile else (0, 0, *opened.size)
+    pixels = opened.width * opened.height
+    if pixels > LARGE_SCREEN and pixels > SCREENS * (right - left) * (bottom - top):
+        raise NotImplementedError(
+            f"a GIF of {opened.height} x {opened.width} whose first frame has only {bottom - top} x {right - left}"
+        )
+
+
 def _claimed_bytes(image: bytes, kind: str) -> int:
     """The length that the image's header declares."""
     if kind == "webp":
@@ -355,5 +377,9 @@ def _jpeg_header(image: bytes) -> bytes:
     while at + 4 <= len(image) and image[at] == MARKER:
         if image[at + 1] == SCAN:
             return image[:at]
-        at += 1 if image[at + 1] == FILL else 2 + int.from_bytes(image[at + 2 : at + 4], "big")
+        at = (
+            tiff.skip_fill(image, at)
+            if image[at + 1] == FILL
+            else at + 2 + int.from_bytes(image[at + 2 : at + 4], "big")
+        )
     return image
