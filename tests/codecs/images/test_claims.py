@@ -138,15 +138,10 @@ def test_a_small_gif_is_not_filled_up_to_a_large_screen():
 
 
 def test_fill_bytes_of_a_jpeg_are_skipped_at_once():
-    plain = jpeg()
-    exif = Image.Exif()
-    exif[0x112] = 6
-    turned = made(noise(16, 24), "jpeg", exif=exif.tobytes())
-    for image, shape in ((plain, (16, 24, 3)), (turned, (24, 16, 3))):
-        filled = image[:2] + b"\xff" * (5 << 20) + image[2:]
-        options = ImageOptions(oriented=True)
-        start = time.process_time()
-        feature = feature_of_images(Feature("bytes", encoding="jpeg"), [filled], options)
-        assert feature.shape == shape
-        assert ImageDecoder(feature, options, exact=True).images([filled]).shape == (1, *shape)
-        assert time.process_time() - start < 3
+    image = jpeg(16, 24)
+    filled = image[:2] + b"\xff" * (5 << 20) + image[2:]
+    options = ImageOptions(oriented=True)
+    start = time.process_time()
+    feature = feature_of_images(Feature("bytes", encoding="jpeg"), [filled], options)
+    assert ImageDecoder(feature, options, exact=True).images([filled]).shape == (1, 16, 24, 3)
+    assert time.process_time() - start < 3
