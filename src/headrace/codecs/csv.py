@@ -31,10 +31,7 @@ __all__ = ["CsvCodec", "Facts", "examine_head", "examine_rows", "has_columns", "
 
 INT64, UINT64, FLOAT64, FLOAT32, BOOL, TEXT, EXACT_FLOAT64 = 1, 2, 3, 4, 5, 6, 7
 WIRES = {INT64: "int64", UINT64: "uint64", FLOAT64: "float64", FLOAT32: "float32", BOOL: "bool"}
-AS_DECODED = frozenset(WIRES.values()) | {
-    "str",
-    "bytes",
-}  # types of columns that native code returns in their final form
+AS_DECODED = frozenset(WIRES.values()) | {"str", "bytes"}  # types of columns that native code returns in their final form
 KINDS = {
     INT64: "an integer",
     UINT64: "an integer",
