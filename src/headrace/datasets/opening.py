@@ -280,7 +280,8 @@ class _Splits:
         stored = {name: node.schema[name] for name in self.images if name in node.schema}
         if stored:
             leaves = {key: leaf for key, leaf, _ in self.prepared.features.leaves("", ())}
-            options, given = dict(self.images), {}
+            options = dict(self.images)
+            given: dict[str, Feature] = {}
             for name, feature in stored.items():
                 options[name], declared = _as_declared(self.images[name], leaves.get(name), feature)
                 given |= {} if declared is None else {name: declared}

@@ -145,3 +145,17 @@ def test_fill_bytes_of_a_jpeg_are_skipped_at_once():
     feature = feature_of_images(Feature("bytes", encoding="jpeg"), [filled], options)
     assert ImageDecoder(feature, options, exact=True).images([filled]).shape == (1, 16, 24, 3)
     assert time.process_time() - start < 3
+
+
+def test_images_of_kinds_that_libraries_do_not_read_are_not_called_damaged():
+    jpeg_of_12_bits = bytearray(made(noise(16, 24), "jpeg"))
+    at = jpeg_of_12_bits.index(b"\xff\xc0")
+    jpeg_of_12_bits[at + 1], jpeg_of_12_bits[at + 4] = 0xC1, 12
+    bmp = bytearray(made(noise(4, 5), "bmp"))
+    masks = struct.pack("<3I", 0xFF, 0xFF00, 0xFF0000)
+    bmp = bmp[:28] + struct.pack("<HI", 32, 3) + bmp[34:54] + masks + bytes(80)
+    bmp[2:6], bmp[10:14] = struct.pack("<I", len(bmp)), struct.pack("<I", 66)
+    for kind, image in (("jpeg", jpeg_of_12_bits), ("bmp", bmp)):
+        feature = Feature("uint8", (None, None, 3), encoding=kind)
+        with pytest.raises(UnsupportedData, match="a kind that is read"):
+            ImageDecoder(feature, ImageOptions(), exact=True).images([bytes(image)])

@@ -26,6 +26,8 @@ LEFT = "decode=False leaves images as the bytes that they are stored as."
 ANY_SIZE_HINT = (
     "decode=ImageOptions(any_size=True) accepts all sizes; where a schema= gives the shape, None in it does."
 )
+NOT_READ = ("Unsupported JPEG data precision", "sampling not implemented", "Unsupported BMP bitfields layout")
+"""What libraries say of images that are sound, but of a kind that they do not read."""
 DEEPER_HINT = (
     "decode=ImageOptions(dtype='uint8') keeps the upper 8 bits of all images, and a schema= of uint16 all bits."
 )
@@ -320,8 +322,13 @@ class ImageDecoder:
         if isinstance(error, (DataError, MemoryError)):
             raise error
         if type(error).__name__ in BOMBS:
-            return self._too_large("one larger than Pillow's PIL.Image.MAX_IMAGE_PIXELS allows", position)
-        if isinstance(error, NotImplementedError):
+            return UnsupportedData(
+                Where(record=position),
+                expected="an image of as many pixels as Pillow decodes",
+                found="one larger than Pillow's PIL.Image.MAX_IMAGE_PIXELS allows",
+                hint="If it is meant to be that large: PIL.Image.MAX_IMAGE_PIXELS = None, and decode=ImageOptions(most_pixels=...).",
+            )
+        if isinstance(error, NotImplementedError) or any(words in str(error) for words in NOT_READ):
             return UnsupportedData(
                 Where(record=position),
                 expected="an image of a kind that is read, of 8- or 16-bit samples",
