@@ -415,3 +415,14 @@ def test_bmps_that_are_read_are_no_fault(tmp_path, change):
     assert (report.ok, report.images) == (True, 1), report
     put(tmp_path / "bmps" / "1.bmp", bytes(image[:-7]) if change in ("none", "behind") else b"BM" + bytes(40))
     assert not hr.verify(tmp_path / "bmps", images=True).ok
+
+
+def test_a_split_that_is_not_there_names_those_that_are(tmp_path):
+    for name in ("Train", "test", "val"):
+        put(tmp_path / name / "cat" / "1.jpg", jpeg())
+    for split in ("dev", "train", "test+dev"):
+        with pytest.raises(
+            hr.NoFiles,
+            match="expected a folder or files of the split '(dev|train)', found folders of the splits Train, test, val",
+        ):
+            hr.open(tmp_path, split=split)
