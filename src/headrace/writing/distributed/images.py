@@ -72,7 +72,7 @@ def image_faults_by(engine: TaskEngine, node: DecodedNode) -> Iterator[DecodedRo
         return
     encoded = Source(keep_features(node.encoded(), tuple(node.stored)))
     refuse_memory(encoded)
-    common = _SentImages(SentSource(encoded, records_below(encoded.node)), _wanted(node))
+    common = _SentImages(SentSource(encoded, records_below(encoded.node)), _image_features(node))
     parts = parts_of(np.arange(len(node)), example_bytes(encoded), len(node), cores_of(engine))
     for number, part in enumerate(parts):
         engine.submit(EngineTask(_decode_part, common, (number, part)))
@@ -85,7 +85,7 @@ class _SentImages:
     wanted: dict[str, Feature]
 
 
-def _wanted(node: DecodedNode) -> dict[str, Feature]:
+def _image_features(node: DecodedNode) -> dict[str, Feature]:
     """The features that are images: as a given schema says, else as they are stored."""
     return {name: node.given.get(name, stored) for name, stored in node.stored.items()}
 
@@ -111,7 +111,7 @@ def image_faults(node: DecodedNode, threads: int | None = None) -> Iterator[Deco
         Some examples at a time, with an error for every damaged image: its file, record and feature.
     """
     count = threads or usable_cores()
-    encoded, wanted = keep_features(node.encoded(), tuple(node.stored)), _wanted(node)
+    encoded, wanted = keep_features(node.encoded(), tuple(node.stored)), _image_features(node)
     stretches = [(start, min(start + ROWS, len(node))) for start in range(0, len(node), ROWS)]
 
     def check(stretch: tuple[int, int]) -> DecodedRows:
