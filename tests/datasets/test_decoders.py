@@ -8,6 +8,7 @@ import struct
 import numpy as np
 import pytest
 from PIL import Image as Pillow
+from tests.codecs.images.files import made, noise
 from tests.contracts.test_random_keys import stated
 from tests.datasets.test_opening import make
 from tests.reference.tf_example import parse
@@ -32,6 +33,7 @@ from headrace.datasets.features import (
     Translation,
     Video,
 )
+from headrace.datasets.pixels import _convert
 from headrace.errors import NoSuchFeature, SchemaMismatch, UnsupportedData
 
 SKIP = SkipDecoding()
@@ -456,3 +458,34 @@ def test_partial_decoding_of_nothing_is_refused(tmp_path, spec):
     make(tmp_path, [1], features=FeaturesDict({"x": "int64"}), rows=[{"x": 1}])
     with pytest.raises(NoSuchFeature, match="expected at least one feature"):
         data_source(tmp_path, "train", decoders=PartialDecoding(spec))
+
+
+def test_image_options_keep_the_declared_channels_and_depth(tmp_path):
+    kinds = [noise(16, 24), noise(16, 24, 1), noise(16, 24, 4), noise(16, 24, 1).astype(np.uint16) * 257]
+    files = [made(pixels, "png") for pixels in kinds]
+    features = {"any": Image(), "grey": Image(shape=(None, None, 1)), "fixed": Image(shape=(16, 24, 3))}
+    make(tmp_path, [4], features=FeaturesDict(features), rows=[dict.fromkeys(features, file) for file in files])
+    whole = data_source(tmp_path, "train")
+    for options, size in (
+        (hr.ImageOptions(), (16, 24)),
+        (hr.ImageOptions(oriented=True), (16, 24)),
+        (hr.ImageOptions(center_crop=(8, 9)), (8, 9)),
+        (hr.ImageOptions(resize=(8, 9), dtype="uint8"), (8, 9)),
+    ):
+        source = data_source(tmp_path, "train", decoders=dict.fromkeys(features, options))
+        for name, channels in (("any", 3), ("grey", 1), ("fixed", 3)):
+            for index in range(4):
+                found = source[index][name]
+                assert (found.shape, found.dtype) == ((*size, channels), np.uint8)
+                if size == (16, 24) and name != "grey":
+                    np.testing.assert_array_equal(found, whole[index][name])
+    one = data_source(tmp_path, "train", decoders={"any": hr.ImageOptions(channels=1)})
+    assert one[0]["any"].shape == (16, 24, 1)
+
+
+def test_grey_of_coloured_pngs_has_the_weights_of_libpng():
+    """Those of ``tf.io.decode_png(channels=1)``, which rounds samples of 16 bits only."""
+    narrow, deep = np.array([[[255, 0, 0], [0, 255, 0], [0, 0, 255]]], np.uint8), np.array([[[6, 6, 5]]], np.uint16)
+    for pixels, dtype in ((narrow, "uint8"), (deep, "uint16")):
+        weighted = (pixels @ np.array([9797, 19234, 3737], np.int64) + (1 << 14 if dtype == "uint16" else 0)) >> 15
+        assert np.array_equal(_convert(pixels[None], 1, dtype)[0, :, :, 0], weighted)

@@ -229,3 +229,20 @@ def test_a_given_schema(folder):
     wrong = {"image": hr.Feature("uint8", (7, 7, 3), encoding="jpeg")}
     with pytest.raises(hr.SchemaMismatch, match="as ImageOptions says"):
         hr.open(folder / "x.tfrecord", schema=wrong, decode=options).schema
+
+
+def test_channels_of_options_and_of_a_given_schema(folder):
+    for options in (hr.ImageOptions(channels=1), hr.ImageOptions(channels=1, resize=(9, 8))):
+        for shape in ((None, None, None), (None, None, 1)):
+            schema = {"image": hr.Feature("uint8", shape, encoding="jpeg")}
+            source = hr.open(folder / "x.tfrecord", schema=schema, decode=options)
+            assert source.schema["image"].shape[-1] == source[0]["image"].shape[-1] == 1
+        schema = {"image": hr.Feature("uint8", (None, None, 3), encoding="jpeg")}
+        with pytest.raises(hr.SchemaMismatch, match="1 channels, as ImageOptions says"):
+            _ = hr.open(folder / "x.tfrecord", schema=schema, decode=options).schema
+
+
+def test_a_size_in_a_given_schema_is_what_the_hint_names(folder):
+    schema = {"image": hr.Feature("uint8", (1, 1, 3), encoding="jpeg")}
+    with pytest.raises(hr.SchemaMismatch, match="where a schema= gives the shape, None in it does"):
+        hr.open(folder / "x.tfrecord", schema=schema, decode=hr.ImageOptions(any_size=True))[0]

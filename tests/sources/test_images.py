@@ -279,3 +279,18 @@ def test_odd_paths_among_those_of_images_are_named_when_they_are_read(folder, od
 def test_text_of_which_only_half_names_images_stays_text(folder):
     source = hr.Source(with_images(rows(folder, ["jpegs/1.jpg", "a note"] * 3), None))
     assert source.schema["path"] == hr.Feature("str")
+
+
+@pytest.mark.parametrize("last", ["gone.jpg", "../outside.jpg"])
+def test_a_state_is_saved_although_the_last_image_cannot_be_read(tmp_path, last):
+    (tmp_path / "a.jpg").write_bytes(jpeg())
+    (tmp_path / "x.csv").write_text(f"path,label\na.jpg,1\na.jpg,3\n{last},2\n")
+    source = hr.open(tmp_path / "x.csv", decode=False)
+    loader = hr.Loader(source, 1)
+    batches = iter(loader)
+    next(batches)
+    state = loader.state_dict()
+    assert hr.open(tmp_path / "x.csv", decode=False).fingerprint == source.fingerprint
+    again = hr.Loader(source, 1)
+    again.load_state_dict(state)
+    assert next(iter(again))["label"].tolist() == [3]

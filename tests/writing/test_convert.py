@@ -712,7 +712,20 @@ def test_images_stored_without_the_options_that_change_them_are_a_warning(tmp_pa
     assert hr.open(tmp_path / "made.parquet").schema["image"] == hr.Feature("float32", (4, 4, 3))
     write(source, tmp_path / "made.npz")
     assert hr.open(tmp_path / "made.npz").schema["image"].shape == (4, 4, 3)
-    write(hr.open(tmp_path / "i.tfrecord", decode=hr.ImageOptions(channels=1)), tmp_path / "grey.tfrecord")
+    write(
+        hr.open(tmp_path / "i.tfrecord", decode=hr.ImageOptions(channels=3, any_size=True)), tmp_path / "same.tfrecord"
+    )
+    write(hr.open(tmp_path / "i.tfrecord", schema=schema), tmp_path / "given.tfrecord")
+    grey = {"image": hr.Feature("uint8", (None, None, 1), encoding="png")}
+    for number, (given, left_out) in enumerate(
+        [
+            ({"decode": hr.ImageOptions(channels=1)}, r"ImageOptions\(channels=1\)"),
+            ({"decode": hr.ImageOptions(oriented=True)}, r"ImageOptions\(oriented=True\)"),
+            ({"schema": grey}, r"Feature\('uint8', \(None, None, 1\)"),
+        ]
+    ):
+        with pytest.warns(UserWarning, match=rf"stored images of 'image', without {left_out}"):
+            write(hr.open(tmp_path / "i.tfrecord", **given), tmp_path / f"changed-{number}.tfrecord")
 
 
 def test_options_that_are_left_out_are_named(tmp_path):

@@ -103,3 +103,20 @@ def test_dtypes_of_other_packages_are_named_and_refused(tmp_path, name):
         with pytest.raises(hr.UnsupportedData, match=r"a dtype of NumPy, found bfloat16 .*astype\(np.float32\)"):
             write(tmp_path / name, source)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["x.tfrecord", "x.parquet"])
+def test_a_schema_that_says_otherwise_of_images_that_are_copied_is_refused(tmp_path, name):
+    png = hr.Feature("uint8", (None, None, 3), encoding="png")
+    hr.write(tmp_path / "i.tfrecord", {"image": np.zeros((3, 8, 9, 3), np.uint8)}, schema={"image": png})
+    source = hr.open(tmp_path / "i.tfrecord")
+    others = [((None, None, 3), "jpeg"), ((None, None, 1), "png"), ((9, 9, 3), "png")]
+    for shape, encoding in others:
+        other = {"image": hr.Feature("uint8", shape, encoding=encoding)}
+        with pytest.raises(hr.SchemaMismatch, match="images as the schema to write says"):
+            hr.write(tmp_path / name, source, schema=other)
+    assert not (tmp_path / name).exists()
+    hr.write(tmp_path / name, source, schema={"image": png})
+    jpeg = {"image": hr.Feature("uint8", (None, None, 3), encoding="jpeg")}
+    hr.write(tmp_path / f"jpeg-{name}", source.map(dict), schema=jpeg)
+    assert hr.open(tmp_path / f"jpeg-{name}").schema["image"].encoding == "jpeg"

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 from tests.codecs.images.files import golden, jpeg, made, noise
+from tests.writing.test_engines import Pickling
 from typer.testing import CliRunner
 
 import headrace as hr
@@ -148,3 +149,39 @@ def test_a_file_that_was_cut_off_is_reported_once(tmp_path, name):
     report = hr.verify(path, images=True)
     assert list(map(str, report.faults)) == list(map(str, hr.verify(path).faults))
     assert len(report.faults) == 1
+
+
+@pytest.mark.parametrize("name", ["x.tfrecord", "x.array_record", "x.recordio", "x.parquet", "x.avro"])
+def test_a_schema_of_images_is_that_of_the_source(tmp_path, name):
+    hr.write(tmp_path / name, images(8, ()), schema=SCHEMA)
+    schema = hr.open(tmp_path / name).schema
+    assert schema["image"].is_image
+    for given in (schema, {**schema, "image": hr.Feature("uint8", (None, None, 3), encoding="jpeg")}):
+        for on in ("threads", Pickling()):
+            report = hr.verify(tmp_path / name, schema=given, on=on)
+            assert (report.ok, report.records) == (True, 8), report
+    (tmp_path / "schema.json").write_text(schema.to_json())
+    result = CliRunner().invoke(app, ["verify", str(tmp_path / name), "--schema", str(tmp_path / "schema.json")])
+    assert result.exit_code == 0, result.output
+
+
+def test_a_schema_of_image_paths_or_lists_of_images_is_that_of_the_source(tmp_path):
+    (tmp_path / "a.jpg").write_bytes(jpeg())
+    (tmp_path / "x.csv").write_text("image,label\na.jpg,1\n")
+    column = np.empty((2, 2), object)
+    column[:] = [[jpeg(seed=seed) for seed in range(row, row + 2)] for row in range(2)]
+    hr.write(tmp_path / "x.tfrecord", {"image": column}, schema={"image": hr.Feature("bytes", (None,))})
+    for name, count in (("x.csv", 1), ("x.tfrecord", 4)):
+        report = hr.verify(tmp_path / name, schema=hr.open(tmp_path / name).schema, images=True)
+        assert (report.ok, report.images) == (True, count), report
+
+
+@pytest.mark.parametrize("name", ["x.tfrecord", "x.parquet", "x.avro"])
+def test_images_of_another_size_than_the_schema_are_faults(tmp_path, name):
+    hr.write(tmp_path / name, images(4, ()), schema=SCHEMA)
+    schema = {"image": hr.Feature("uint8", (8, 9, 3), encoding="jpeg")}
+    for on in ("threads", Pickling()):
+        report = hr.verify(tmp_path / name, schema=schema, images=True, on=on)
+        assert places(report) == [(1, "image"), (2, "image")]
+        assert (report.records, report.images) == (2, 4)
+        assert all(isinstance(fault, hr.SchemaMismatch) for fault in report.faults)

@@ -16,6 +16,7 @@ __all__ = [
     "SUFFIXES",
     "ImageOptions",
     "RandomResizedCrop",
+    "begins_as_image",
     "encoding_by_counts",
     "encoding_of",
     "encoding_of_most",
@@ -66,6 +67,11 @@ def encoding_of(image: bytes, size: int | None = None) -> Encoding | None:
     if image.startswith((b"II*\0", b"MM\0*")) and size >= TIFF_HEAD_BYTES:
         return "tiff"
     return None
+
+
+def begins_as_image(image: bytes) -> bool:
+    """Whether reading tries to decode these bytes. A BMP may have a wrong length, by which alone two letters are no sign of an image."""
+    return image.startswith(b"BM") or encoding_of(image) is not None
 
 
 def encoding_of_most(values: Iterable[bytes | memoryview]) -> Encoding | None:

@@ -207,23 +207,22 @@ _PUT_VALUES, _PUT_OFFSETS = (getattr(Ragged, name).__set__ for name in ("values"
 
 
 def join(columns: Sequence[Any]) -> Any:
-    """Columns of several batches, end to end."""
+    """Columns of several batches, end to end: a list of rows if not only the first axis of these differs."""
     first = columns[0]
     if len(columns) == 1:
         return first
-    if isinstance(first, Ragged) or any(isinstance(column, Ragged) for column in columns):
-        ragged = [column if isinstance(column, Ragged) else _as_ragged(column) for column in columns]
-        starts = np.cumsum([0, *(len(column.values) for column in ragged)])
-        offsets = [ragged[0].offsets, *(c.offsets[1:] + s for c, s in zip(ragged[1:], starts[1:], strict=False))]
-        return Ragged(join([column.values for column in ragged]), np.concatenate(offsets))
     if isinstance(first, list) or any(isinstance(column, list) for column in columns):
-        return [item for column in columns for item in column]
+        return [row for column in columns for row in column]
+    if isinstance(first, Ragged) or any(isinstance(column, Ragged) for column in columns):
+        return _join_ragged([column if isinstance(column, Ragged) else _as_ragged(column) for column in columns])
     if hasattr(first, "tocsr"):
-        from_rows = type(first)
         rows, width = sum(column.shape[0] for column in columns), max(column.shape[1] for column in columns)
-        return from_rows(_vstack(columns), shape=(rows, width))  # without it, the last used column would give the width
+        return type(first)(
+            _vstack(columns), shape=(rows, width)
+        )  # without it, the last used column would give the width
     if len({column.shape[1:] for column in columns}) > 1:
-        return join([_as_ragged(column) for column in columns])
+        is_uneven = len({column.shape[2:] for column in columns if len(column)}) > 1
+        return join([list(column) if is_uneven else _as_ragged(column) for column in columns])
     if any(isinstance(column, Strings) for column in columns):
         parts = [column if isinstance(column, Strings) else without_objects(column) for column in columns]
         strings = [part for part in parts if isinstance(part, Strings)]
@@ -235,6 +234,15 @@ def join(columns: Sequence[Any]) -> Any:
         return np.concatenate(columns)
     whole = _take_pooled(first.dtype, (sum(map(len, columns)), *first.shape[1:]))
     return np.concatenate(columns, out=whole)
+
+
+def _join_ragged(columns: Sequence[Ragged]) -> Any:
+    values = join([column.values for column in columns])
+    if isinstance(values, list) and not isinstance(columns[0].values, list):
+        return [row for column in columns for row in column]
+    starts = np.cumsum([0, *(len(column.values) for column in columns)])
+    offsets = [columns[0].offsets, *(c.offsets[1:] + s for c, s in zip(columns[1:], starts[1:], strict=False))]
+    return Ragged(values, np.concatenate(offsets))
 
 
 def cut_batch(batch: Batch, size: int, count: int) -> list[Batch]:
@@ -314,11 +322,8 @@ def _vstack(columns: Sequence[Any]) -> tuple[Any, Any, Any]:
     indptr = [np.asarray(columns[0].indptr)]
     for column in columns[1:]:
         indptr.append(column.indptr[1:] + indptr[-1][-1])
-    return (
-        np.concatenate([column.data for column in columns]),
-        np.concatenate([column.indices for column in columns]),
-        np.concatenate(indptr),
-    )
+    data, indices = ([getattr(column, name) for column in columns] for name in ("data", "indices"))
+    return np.concatenate(data), np.concatenate(indices), np.concatenate(indptr)
 
 
 class SizeEstimate:
@@ -388,13 +393,7 @@ class RowSizer:
         return rows if self._sizes is None else self._sizes.fitting(start, 1, rows, 2 * self._most_bytes)
 
     def note(self, start: int, rows: int, size: int) -> None:
-        """Take some examples into account.
-
-        Args:
-            start: The first of them.
-            rows: How many.
-            size: Their bytes.
-        """
+        """Take into account that ``rows`` examples from ``start`` on have ``size`` bytes."""
         self.rows = max(1, min(self._most_rows, self._most_bytes * rows // max(size, 1)))
         if self._sizes is not None:
             self._sizes.note(start, start + rows, size)

@@ -9,10 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
+from headrace.contracts.feature import IMAGE_AXES, PIXELS, Feature
 from headrace.contracts.images import ImageOptions
 from headrace.contracts.records import Records
 from headrace.datasets.codec import FeaturesCodec
 from headrace.datasets.decoders import PartialDecoding, SkipDecoding, select_features
+from headrace.datasets.features.image import Image
 from headrace.datasets.locate import KNOWN_NAMES, find_prepared
 from headrace.datasets.prepared import INFO_FILE, Prepared, PreparedSplit, read_prepared, shard_names
 from headrace.datasets.source import PreparedSource, SplitNode
@@ -232,6 +234,21 @@ def _check_images(prepared: Prepared, codec: FeaturesCodec, images: Mapping[str,
             )
 
 
+def _as_declared(options: ImageOptions, leaf: Any, stored: Feature) -> tuple[ImageOptions, Feature | None]:
+    """The options, and the type of images that are not changed, with the channels and depth that a feature declares unless the options say others."""
+    if not isinstance(leaf, Image) or len(leaf.shape) != IMAGE_AXES or leaf.declared_dtype not in PIXELS:
+        return options, None
+    height, width, channels = (length or None for length in leaf.shape)
+    channels = options.channels or channels
+    if not options.is_plain:
+        dtype = "uint8" if options.dtype is None and leaf.declared_dtype == "uint8" else options.dtype
+        return replace(options, channels=channels, dtype=dtype), None
+    if channels is None:
+        return options, None
+    size = (None, None) if options.any_size or options.oriented else (height, width)
+    return options, Feature(leaf.declared_dtype, (*stored.shape, *size, channels), encoding=stored.encoding)
+
+
 def _codec(prepared: Prepared, decoders: Decoders | None) -> FeaturesCodec:
     if not isinstance(decoders, PartialDecoding):
         return FeaturesCodec(prepared.features, decoders=decoders)
@@ -262,7 +279,13 @@ class _Splits:
     def named(self, split: str, node: Node) -> PreparedSource:
         stored = {name: node.schema[name] for name in self.images if name in node.schema}
         if stored:
-            node = DecodedNode(node, self.images, {}, stored)
+            leaves = {key: leaf for key, leaf, _ in self.prepared.features.leaves("", ())}
+            options = dict(self.images)
+            given: dict[str, Feature] = {}
+            for name, feature in stored.items():
+                options[name], declared = _as_declared(self.images[name], leaves.get(name), feature)
+                given |= {} if declared is None else {name: declared}
+            node = DecodedNode(node, options, given, stored)
         return PreparedSource(node, self.codec, self.prepared, split)
 
     def check_names(self, split: SplitLike) -> None:

@@ -23,7 +23,7 @@ from headrace.io.threads import ThreadPool
 __all__ = ["decode_images"]
 
 Shape = tuple[int | None, ...]
-LUMA = (9798, 19235, 3735)
+LUMA = (9797, 19234, 3737)
 """Weights of red, green and blue in gray, out of 32768: those of libpng, which TensorFlow uses."""
 WORTH_A_THREAD = 64 << 10  # pixels: below this, passing work to a thread takes longer than decoding
 OPTIONS = ImageOptions(most_pixels=1 << 30)
@@ -210,7 +210,8 @@ def _convert(pixels: npt.NDArray[Any], channels: int | None, dtype: str) -> npt.
 
 def _gray(colours: npt.NDArray[Any]) -> npt.NDArray[Any]:
     red, green, blue = (colours[..., i : i + 1].astype(np.uint32) * weight for i, weight in enumerate(LUMA))
-    gray: npt.NDArray[Any] = (red + green + blue) >> 15
+    rounding = 1 << 14 if colours.dtype == np.uint16 else 0  # as in libpng, which only rounds those of 16 bits
+    gray: npt.NDArray[Any] = (red + green + blue + np.uint32(rounding)) >> 15
     return gray.astype(colours.dtype)
 
 

@@ -324,7 +324,8 @@ def _unknown_format(path: str, head: bytes, size: int | None) -> UnknownFormat:
     foreign = next((name for mark, name in FOREIGN.items() if head.startswith(mark)), None)
     hint = "If you know the format, name it: format='tfrecord'."
     if kind is not None:
-        found, hint = f"one {kind} image", "Open the folder that images are in, or the folder of those folders."
+        found = f"one {kind} image"
+        hint = "Open the folder that images are in, or the folder of those folders; format='image_folder' ignores other files in them."
     elif foreign is not None:
         found = foreign
         hint = "Decompress it first." if foreign.endswith("stream") else "Convert it to one of these formats first."

@@ -294,7 +294,7 @@ def _expand_folder(folder: str) -> list[str]:
             expected="record files in this folder",
             found="none",
             hint="Hidden files, temporaries, notes (.txt, .idx, ...; .json and .jsonl beside others) and sub-folders are left out; "
-            "a glob such as 'folder/*.txt' or 'folder/*/*.tfrecord' names them.",
+            "a glob such as 'folder/*.txt' or 'folder/*/*.tfrecord' names them. format='image_folder' opens folders of images.",
         )
     _check_sets(folder, names)
     return [os.path.join(folder, name) for name in names]

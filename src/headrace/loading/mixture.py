@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from headrace import _hooks
 from headrace._arguments import check_integers, flag, whole
+from headrace.contracts.feature import Feature
 from headrace.contracts.protocols import (
     CutsCleanly,
     Fingerprinted,
@@ -25,10 +26,17 @@ from headrace.contracts.protocols import (
 )
 from headrace.contracts.random_keys import HasRandomStreams, RandomKeys, read_batch
 from headrace.contracts.schema import Schema
-from headrace.contracts.values import Batch, Example, Indices, join, take_rows
+from headrace.contracts.values import Batch, Example, Indices, take_rows
 from headrace.errors import SchemaMismatch, Where
 from headrace.sampling.samplers import MAX_PERIOD, AcrossEpochs, InOrder, Interleaving, Shuffled, Weight, whole_parts
-from headrace.sources.operations.joining import JoinedStreams, cast_columns, is_alike, join_schemas, to_cast
+from headrace.sources.operations.joining import (
+    JoinedStreams,
+    cast_columns,
+    is_alike,
+    join_columns,
+    join_schemas,
+    to_cast,
+)
 from headrace.sources.source import Source
 
 __all__ = ["Mixture", "Stop"]
@@ -192,7 +200,7 @@ class Mixture:
             self._read(component, self._indices(component, draws[place]), None if keys is None else keys.take(place))
             for component, place in zip(used.tolist(), places, strict=True)
         ]
-        return batches[0] if len(batches) == 1 else _merge(batches, places)
+        return batches[0] if len(batches) == 1 else _merge(batches, places, self._joined)
 
     def _read(self, component: int, indices: Indices, keys: RandomKeys | None) -> Batch:
         """Examples of one source, in the dtypes of all."""
@@ -307,7 +315,7 @@ def _check_quotas(weights: Sequence[Weight]) -> None:
         raise ValueError(f"quotas add up to at most {MAX_PERIOD:,}")
 
 
-def _merge(batches: Sequence[Batch], places: Sequence[Indices]) -> Batch:
+def _merge(batches: Sequence[Batch], places: Sequence[Indices], schema: Schema | None) -> Batch:
     """Merge the rows of several batches, each row at its place."""
     first = batches[0]
     for batch in batches[1:]:
@@ -316,15 +324,18 @@ def _merge(batches: Sequence[Batch], places: Sequence[Indices]) -> Batch:
                 Where(), expected=f"the features {list(first)} in every source", found=str(list(batch))
             )
     order = np.argsort(np.concatenate(places))
-    return {name: _merged_column([batch[name] for batch in batches], places, order) for name in first}
+    features = {} if schema is None else schema
+    return {
+        name: _merged_column([batch[name] for batch in batches], places, order, features.get(name)) for name in first
+    }
 
 
-def _merged_column(columns: Sequence[Any], places: Sequence[Indices], order: Indices) -> Any:
+def _merged_column(columns: Sequence[Any], places: Sequence[Indices], order: Indices, feature: Feature | None) -> Any:
     first = columns[0]
     if not all(
         isinstance(c, np.ndarray) and c.dtype == first.dtype and c.shape[1:] == first.shape[1:] for c in columns
     ):
-        return take_rows(join(columns), order)
+        return take_rows(join_columns(columns, feature), order)
     out = np.empty((len(order), *first.shape[1:]), first.dtype)
     for column, place in zip(columns, places, strict=True):
         out[place] = column

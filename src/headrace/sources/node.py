@@ -25,7 +25,7 @@ from headrace.contracts.records import Records, Table
 from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch, Example, Indices, Ragged, RowSizer, size_of
-from headrace.errors import CorruptRecord, SchemaMismatch, TransformError, Where
+from headrace.errors import CorruptRecord, NoFiles, SchemaMismatch, TransformError, UnsupportedData, Where
 from headrace.sources.stacking import row, schema_of, stack
 
 __all__ = [
@@ -352,7 +352,7 @@ def fingerprint_of(node: Node) -> str:
     for index in (0, len(node) - 1) if len(node) else ():
         try:
             example = example_at(node, index)
-        except (CorruptRecord, SchemaMismatch, TransformError):
+        except (CorruptRecord, NoFiles, SchemaMismatch, TransformError, UnsupportedData):
             example = {"cannot be read": None}
         _add(digest.update, example)
     return digest.hexdigest()[:16]

@@ -156,7 +156,12 @@ def _open_split(path: Paths, split: SplitLike, open_files: Callable[[Paths], Sou
     folders = _split_folders(path, list(names))
     if folders is not None:
         return _parts(split, {name: open_files(folder) for name, folder in folders.items()})
-    files = expand(path)
+    try:
+        files = expand(path)
+    except NoFiles as error:
+        if (unknown := _unknown_folders(path, list(names))) is not None:
+            raise unknown from error
+        raise
     found = {name: [file for file in files if name in _words(Path(file).name)] for name in names}
     if not any(found.values()):
         found = {name: [file for file in files if Path(file).parent.name == name] for name in names}
@@ -188,6 +193,24 @@ def _split_folders(path: Paths, names: list[str]) -> dict[str, str] | None:
         return _split_folders_in_store(str(path), names)
     folders = {name: Path(path).expanduser() / name for name in names}
     return {name: str(folder) for name, folder in folders.items()} if all(map(Path.is_dir, folders.values())) else None
+
+
+def _unknown_folders(path: Paths, names: list[str]) -> NoFiles | None:
+    """The error for splits that have no folder, where others have; ``None`` for any other path."""
+    if not isinstance(path, (str, os.PathLike)) or is_url(path) or not Path(path).expanduser().is_dir():
+        return None
+    there = sorted(
+        each.name for each in Path(path).expanduser().iterdir() if each.is_dir() and each.name.lower() in SPLITS
+    )
+    missing = [name for name in names if name not in there]
+    if not there or not missing:
+        return None
+    return NoFiles(
+        Where(path=str(path)),
+        expected=f"a folder or files of the split {missing[0]!r}",
+        found=f"folders of the splits {', '.join(there)}",
+        hint=did_you_mean(missing[0], there) or f"split={there[0]!r} opens one of them.",
+    )
 
 
 def _split_folders_in_store(url: str, names: list[str]) -> dict[str, str] | None:

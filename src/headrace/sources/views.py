@@ -11,7 +11,7 @@ import numpy as np
 from headrace.contracts.feature import Feature
 from headrace.contracts.random_keys import RandomKeys, read_batch
 from headrace.contracts.schema import Schema
-from headrace.contracts.values import Batch, Example, Indices, join, take_rows
+from headrace.contracts.values import Batch, Example, Indices
 from headrace.errors import SchemaMismatch, Where
 from headrace.sources.node import (
     Node,
@@ -25,7 +25,7 @@ from headrace.sources.node import (
     stored_bytes,
     stream,
 )
-from headrace.sources.operations.joining import JoinedStreams, cast_columns, is_alike, join_schemas, to_cast
+from headrace.sources.operations.joining import JoinedStreams, cast_columns, is_alike, join_schemas, merge, to_cast
 
 __all__ = [
     "Chosen",
@@ -262,7 +262,7 @@ class Concatenated:
             for here in (part == k,)
         ]
         order = np.argsort(np.concatenate([np.flatnonzero(part == k) for k in used]))
-        return {name: take_rows(join([batch[name] for batch in batches]), order) for name in batches[0]}
+        return merge(batches, order, self.schema)
 
     def _read(self, part: int, indices: Indices, keys: RandomKeys | None) -> Batch:
         """Examples of one node, in the dtypes of all."""

@@ -23,6 +23,7 @@ from headrace.io.cache.folder import fresh_cache
 from headrace.io.local.open import total_size
 from headrace.io.progress import Progress
 from headrace.sources.decoded import stored_schema
+from headrace.sources.images import as_paths
 from headrace.sources.open import Paths, check_codec, codec_of
 from headrace.writing.distributed.images import image_faults_by, open_images
 from headrace.writing.distributed.parts import in_order, parts_of
@@ -169,15 +170,16 @@ def _verify(
     paths = files_of(records)
     report.files = len(paths)
     size = total_size(paths)
-    if schema is not None and is_table(records) and isinstance(records, TakesSchema):
-        records = records.with_schema(stored_schema(Schema(schema)))
-    checker, refusal = _checker(records, codec, schema)
+    stored = None if schema is None else stored_schema(Schema(schema))
+    if stored is not None and is_table(records) and isinstance(records, TakesSchema):
+        records = records.with_schema(stored)
+    checker, refusal = _checker(records, codec, stored)
     report.schema = checker.schema if isinstance(checker, (ExampleCodec, CsvCodec)) else None
     with Progress("verifying", size, "bytes", show=progress) as bar:
         if isinstance(engine, Threads):
             _check_records(report, verify_records(records), checker, bar)
         else:
-            _check_files(report, _Check(records, checker, schema, compression), engine, bar)
+            _check_files(report, _Check(records, checker, stored, compression), engine, bar)
     if refusal is not None and report.ok:  # else the reported faults are why the schema cannot be used
         report.add(refusal)
     if images:
@@ -201,7 +203,7 @@ class _Check:
 
     records: Any
     checker: Any
-    schema: Schema | Mapping[str, Feature] | None
+    schema: Schema | None
     compression: str | None
 
 
@@ -229,7 +231,7 @@ def _check_part(check: _Check, part: tuple[int, str | range | InferredTable]) ->
         else:
             records: Any = open_records([files], format=check.records.format, compression=check.compression)
             if schema is not None and is_table(records) and isinstance(records, TakesSchema):
-                records = records.with_schema(stored_schema(Schema(schema)))
+                records = records.with_schema(schema)
             if isinstance(check.checker, CsvCodec):  # which may have found a header by its schema
                 names = check.checker.dialect.names
                 records.expect(lambda found: found == names)
@@ -269,10 +271,8 @@ def _add_images(report: Report, path: Paths, engine: TaskEngine, progress: bool,
                 report.add(found)
 
 
-def _checker(
-    records: Any, codec: str | None, schema: Schema | Mapping[str, Feature] | None
-) -> tuple[Any, DataError | None]:
-    """The codec that checks payloads, and why there is none although a schema says what they are.
+def _checker(records: Any, codec: str | None, schema: Schema | None) -> tuple[Any, DataError | None]:
+    """The codec that checks payloads, and why there is none although a schema of what is stored says what they are.
 
     There is none for tables, which have no payloads, and where the first record is damaged, which the check of the framing reports.
     """
@@ -280,7 +280,7 @@ def _checker(
     if is_table(records):
         return None, None
     try:
-        found = codec_of(records, codec=codec, schema=schema)
+        found = codec_of(records, codec=codec, schema=as_paths(records.format, schema)[0])
     except DataError as error:
         return None, None if schema is None else error
     if schema is not None or not isinstance(found, ExampleCodec):

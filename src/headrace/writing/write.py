@@ -21,7 +21,7 @@ from headrace.sources.operations.joining import widen
 from headrace.sources.source import Source
 from headrace.sources.stacking import copy_example, schema_of
 from headrace.writing.fitting import fit_text
-from headrace.writing.sinks import batches_of, open_writer, rows_of, slice_rows, storable
+from headrace.writing.sinks import batches_of, check_stored_images, open_writer, rows_of, slice_rows, storable
 from headrace.writing.target import Target
 from headrace.writing.writer import BLOCK_EXAMPLES, Writer, as_examples, infer_schema, single_columns
 
@@ -102,7 +102,10 @@ def write(
     examples = as_examples(examples)
     if isinstance(examples, Source):
         refuse_misfits(path, find_steps(examples.schema))
-        examples, _ = storable(examples, target.format)
+        source = examples
+        examples, _ = storable(source, target.format)
+        if schema is not None:
+            check_stored_images(source, examples, Schema(schema))
     batches, total = _batches(examples)
     if isinstance(examples, Source) and schema is None:
         schema, batches = _settle(examples, batches)

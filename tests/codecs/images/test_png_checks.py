@@ -9,11 +9,13 @@ import zlib
 
 import numpy as np
 import pytest
+from PIL import Image
 from tests.codecs.images.test_plain_png import chunk
 
 import headrace as hr
 from headrace.codecs.images.decode import ImageDecoder
 from headrace.codecs.images.png_checks import PASSES, check_png
+from headrace.codecs.images.views import decoder_of, feature_of_views
 from headrace.contracts.feature import Feature
 from headrace.contracts.images import ImageOptions, RandomResizedCrop
 
@@ -238,3 +240,31 @@ def test_no_damage_crashes():
         damaged[at] ^= int(random.integers(1, 256))
         with pytest.raises((hr.CorruptRecord, hr.UnsupportedData)):
             decode(bytes(damaged[: at + 1] if number else damaged))
+
+
+@pytest.mark.parametrize("is_interlaced", [False, True])
+@pytest.mark.parametrize(("colours", "bits"), KINDS)
+def test_large_notes_do_not_damage_an_image(colours, bits, is_interlaced):
+    large = zlib.compress(bytes(2 << 20), 1)
+    notes = [chunk(b"zTXt", b"Comment\0\0" + large), chunk(b"iCCP", b"icc\0\0" + large)]
+    notes.append(chunk(b"iTXt", b"XML:com.adobe.xmp\0\1\0\0\0" + large))
+    samples = random_samples(colours, bits)
+    plain = png(samples, bits, colours, is_interlaced=is_interlaced)
+    before = png(samples, bits, colours, is_interlaced=is_interlaced, extra=notes)
+    after = plain[: -len(ENDING)] + b"".join(notes) + ENDING
+    for options in (ImageOptions(), ImageOptions(oriented=True), ImageOptions(flip=True, dtype="uint8")):
+        stored = Feature("bytes", encoding="png")
+        feature = feature_of_views(stored, [plain], options)
+        wanted = decoder_of(feature, options, exact=False).images([plain])
+        for image in (before, after):
+            assert feature_of_views(stored, [image], options) == feature
+            assert np.array_equal(decoder_of(feature, options, exact=False).images([image]), wanted)
+
+
+def test_an_orientation_beside_large_notes_is_applied():
+    exif = Image.Exif()
+    exif[0x112] = 6
+    notes = [chunk(b"iCCP", b"icc\0\0" + zlib.compress(bytes(2 << 20), 1)), chunk(b"eXIf", exif.tobytes()[6:])]
+    image = png(random_samples(COLOURS, 8), 8, COLOURS, extra=notes)
+    options = ImageOptions(oriented=True)
+    assert feature_of_views(Feature("bytes", encoding="png"), [image], options).shape == (WIDTH, HEIGHT, 3)

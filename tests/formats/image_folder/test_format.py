@@ -150,6 +150,36 @@ def test_other_folders_are_not_mistaken_for_images(tmp_path):
     assert not looks_like_image_folder(str(tmp_path / "deep"))
 
 
+@pytest.mark.parametrize("name", ["README", "Thumbs.db", "desktop.ini", "LICENSE", "x.svg", "1.xml", "2.HEIC"])
+def test_files_that_surely_hold_no_records_are_ignored(tmp_path, name):
+    flat, classes, both = (tmp_path / each for each in ("flat", "classes", "both"))
+    for path in (
+        flat / "1.jpg",
+        classes / "a" / "1.jpg",
+        classes / "b" / "2.jpg",
+        both / "a" / "1.jpg",
+        both / "b" / "2.jpg",
+    ):
+        put(path, jpeg())
+    for path in (flat, classes, both / "a", both / "b"):
+        put(path / name, b"\xd0\xcf\x11\xe0")
+    assert len(hr.open(flat)) == 1
+    for folder in (classes, both):
+        assert hr.open(folder).schema["label"].names == ("a", "b")
+
+
+@pytest.mark.parametrize("name", ["x.bin", "x"])
+def test_files_that_may_hold_records_need_the_format(tmp_path, name):
+    flat, classes = tmp_path / "flat", tmp_path / "classes"
+    for path in (flat / "1.jpg", classes / "a" / "1.jpg", classes / "b" / "2.jpg"):
+        put(path, jpeg())
+        put(path.parent / name, b"\xd0\xcf\x11\xe0")
+    for folder in (flat, classes):
+        with pytest.raises((hr.UnknownFormat, hr.NoFiles), match="format='image_folder'"):
+            hr.open(folder)
+        assert len(hr.open(folder, format="image_folder")) > 0
+
+
 def test_damaged_and_missing_files_are_named(folder):
     put(folder / "dog" / "2.jpg", jpeg(seed=102)[:-9])
     source = hr.open(folder)
@@ -372,3 +402,27 @@ def test_a_class_among_numbers_is_refused(tmp_path):
     put(tmp_path / "x" / "cat" / "a.jpg", jpeg())
     with pytest.raises(hr.UnsupportedData, match=r"a number as the name .*found 'cat'.*headrace-labels.json"):
         len(hr.open(tmp_path / "x"))
+
+
+@pytest.mark.parametrize("change", ["none", "zero", "short", "behind"])
+def test_bmps_that_are_read_are_no_fault(tmp_path, change):
+    image = bytearray(made(noise(10, 12), "bmp"))
+    if change in ("zero", "short"):
+        image[2:6] = (0 if change == "zero" else 100).to_bytes(4, "little")
+    put(tmp_path / "bmps" / "1.bmp", bytes(image) + (b"xx" if change == "behind" else b""))
+    assert hr.open(tmp_path / "bmps")[0]["image"].shape == (10, 12, 3)
+    report = hr.verify(tmp_path / "bmps", images=True)
+    assert (report.ok, report.images) == (True, 1), report
+    put(tmp_path / "bmps" / "1.bmp", bytes(image[:-7]) if change in ("none", "behind") else b"BM" + bytes(40))
+    assert not hr.verify(tmp_path / "bmps", images=True).ok
+
+
+def test_a_split_that_is_not_there_names_those_that_are(tmp_path):
+    for name in ("Train", "test", "val"):
+        put(tmp_path / name / "cat" / "1.jpg", jpeg())
+    for split in ("dev", "train", "test+dev"):
+        with pytest.raises(
+            hr.NoFiles,
+            match="expected a folder or files of the split '(dev|train)', found folders of the splits Train, test, val",
+        ):
+            hr.open(tmp_path, split=split)

@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 from scipy import sparse
+from tests.codecs.images.files import made, noise
 
 import headrace as hr
+from headrace.contracts import values
 
 DAY, SECOND = np.array(["2020-01-02"], "M8[D]"), np.array(["2020-01-02T03:04:05"], "M8[s]")
 
@@ -249,3 +251,62 @@ class TestWithoutExamples:
             assert [example["q"] for example in both] == [0, 2, 4, 6]
             assert list(both.select("q").batch([])) == ["q"]
         assert len(self.none.concat(self.none.map(double))) == 0
+
+
+def encoded(path, images):
+    column = np.empty(len(images), object)
+    column[:] = images
+    hr.write(path, {"image": column}, schema={"image": hr.Feature("bytes", encoding="png")})
+    return path
+
+
+def of_sizes(path, *sizes):
+    options = hr.ImageOptions(any_size=True)
+    return hr.open(encoded(path, [made(noise(*size), "png") for size in sizes]), decode=options)
+
+
+def test_images_of_sources_of_several_sizes_are_arrays(tmp_path):
+    first = of_sizes(tmp_path / "1.tfrecord", (16, 20), (16, 20))
+    other = of_sizes(tmp_path / "2.tfrecord", (9, 8), (9, 8))
+    taller = of_sizes(tmp_path / "3.tfrecord", (18, 20), (18, 20))
+    grey = hr.open(encoded(tmp_path / "4.tfrecord", [made(noise(16, 20, 1), "png")] * 2))
+    for sources in (
+        [first, other],
+        [first, taller],
+        [first, taller, other],
+        [first.concat(taller), other],
+        [first, grey],
+    ):
+        joined = sources[0].concat(*sources[1:])
+        for source in (joined, hr.Mixture(dict.fromkeys(sources, 1))):
+            batch = source.batch(range(len(source)))["image"]
+            assert type(batch) is list
+            for index, example in enumerate(source):
+                assert type(example["image"]) is type(batch[index]) is np.ndarray
+                assert np.array_equal(example["image"], source[index]["image"])
+                assert np.array_equal(example["image"], batch[index])
+        assert len(joined.filter(lambda example: example["image"].shape[0] > 10)) >= 2
+
+
+def test_arrays_whose_later_axes_differ_become_a_list():
+    joined = source(np.zeros((3, 4, 5))).concat(source(np.ones((3, 6, 7))))
+    assert [example["x"].shape for example in joined] == [(4, 5)] * 3 + [(6, 7)] * 3
+    batch = joined.batch([5, 0])["x"]
+    assert [value.shape for value in batch] == [(6, 7), (4, 5)]
+    ragged = hr.Ragged.from_list([np.zeros((1, 2, 3)), np.zeros((2, 2, 3))])
+    assert [value.shape for value in values.join([ragged, np.zeros((1, 4, 5, 6))])] == [(1, 2, 3), (2, 2, 3), (4, 5, 6)]
+
+
+def test_white_stays_white_where_images_of_8_and_16_bits_are_joined(tmp_path):
+    white = [made(np.full((8, 8, 1), most, dtype)) for most, dtype in ((255, np.uint8), (65_535, np.uint16))]
+    narrow = hr.open(encoded(tmp_path / "8.tfrecord", white[:1] * 2))
+    several = hr.open(encoded(tmp_path / "s.tfrecord", [white[0], made(np.full((9, 8, 1), 255, np.uint8))]))
+    deep = hr.open(encoded(tmp_path / "16.tfrecord", white[1:] * 2))
+    for number, (first, second) in enumerate([(narrow, deep), (deep, narrow), (several, deep), (deep, several)]):
+        for joined in (first.concat(second), hr.Mixture({first: 1, second: 1})):
+            assert joined.schema["image"].dtype == "uint16"
+            assert [int(example["image"].min()) for example in joined] == [65_535] * 4
+            assert [int(image.min()) for image in joined.batch(range(4))["image"]] == [65_535] * 4
+        hr.write(tmp_path / f"joined-{number}.tfrecord", first.concat(second))
+        read = hr.open(tmp_path / f"joined-{number}.tfrecord")
+        assert [int(example["image"].min()) for example in read] == [65_535] * 4

@@ -20,9 +20,17 @@ from headrace.contracts.values import Ragged
 from headrace.errors import CorruptRecord, DataError, MissingExtra, SchemaMismatch, UnsupportedData, Where
 from headrace.io.engines import engines
 
-__all__ = ["ImageDecoder", "feature_of_images", "image_headers"]
+__all__ = ["ANY_SIZE_HINT", "ImageDecoder", "feature_of_images", "image_headers"]
 
 LEFT = "decode=False leaves images as the bytes that they are stored as."
+ANY_SIZE_HINT = (
+    "decode=ImageOptions(any_size=True) accepts all sizes; where a schema= gives the shape, None in it does."
+)
+NOT_READ = ("Unsupported JPEG data precision", "sampling not implemented", "Unsupported BMP bitfields layout")
+"""What libraries say of images that are sound, but of a kind that they do not read."""
+DEEPER_HINT = (
+    "decode=ImageOptions(dtype='uint8') keeps the upper 8 bits of all images, and a schema= of uint16 all bits."
+)
 JPEG_START, JPEG_CHANNELS = b"\xff\xd8\xff", (1, 3)
 TRUSTED_BYTES = 64 << 20
 """The most to allocate for a declared size before an image has confirmed it."""
@@ -303,17 +311,24 @@ class ImageDecoder:
             Where(record=position),
             expected=f"an image of {self.feature.dtype} with shape {wanted}, like the first ones or the schema",
             found=f"one of {header.dtype} with shape {found}",
-            hint="decode=ImageOptions(channels=...) converts all images."
-            if fits_size
-            else "decode=ImageOptions(any_size=True) accepts all sizes.",
+            hint=ANY_SIZE_HINT
+            if not fits_size
+            else DEEPER_HINT
+            if deeper
+            else "decode=ImageOptions(channels=...) converts all images.",
         )
 
     def _damage_error(self, error: Exception, image: bytes, position: int) -> DataError:
         if isinstance(error, (DataError, MemoryError)):
             raise error
         if type(error).__name__ in BOMBS:
-            return self._too_large("one larger than Pillow's PIL.Image.MAX_IMAGE_PIXELS allows", position)
-        if isinstance(error, NotImplementedError):
+            return UnsupportedData(
+                Where(record=position),
+                expected="an image of as many pixels as Pillow decodes",
+                found="one larger than Pillow's PIL.Image.MAX_IMAGE_PIXELS allows",
+                hint="If it is meant to be that large: PIL.Image.MAX_IMAGE_PIXELS = None, and decode=ImageOptions(most_pixels=...).",
+            )
+        if isinstance(error, NotImplementedError) or any(words in str(error) for words in NOT_READ):
             return UnsupportedData(
                 Where(record=position),
                 expected="an image of a kind that is read, of 8- or 16-bit samples",

@@ -5,6 +5,7 @@ and Pillow the rest.
 from __future__ import annotations
 
 import io
+from contextlib import suppress
 from functools import cache
 from types import ModuleType
 from typing import Any, Protocol
@@ -16,7 +17,7 @@ from headrace.codecs.images import png, tiff
 from headrace.codecs.images.encode import Pixels, apply_colour_key, apply_orientation, convert_pixels
 from headrace.codecs.images.png import PLAIN_PIXELS, PngHeader, colour_key, decode_png, has_colour_key, plain_header
 from headrace.codecs.images.png_checks import check_png, checked_pixels
-from headrace.contracts.images import encoding_of
+from headrace.contracts.images import begins_as_image, encoding_of
 from headrace.errors import CorruptRecord, MissingExtra
 from headrace.io.engines import engines
 
@@ -32,6 +33,12 @@ MODES = {"1": "L", "L": "L", "LA": "LA", "La": "LA", "RGBA": "RGBA", "RGBa": "RG
 )
 BOMBS = ("DecompressionBombError", "DecompressionBombWarning")
 WITH_ALPHA = {"L": "LA", "RGB": "RGBA"}
+
+
+LARGE_SCREEN = 1 << 24
+"""Pixels of a GIF from which its first frame has to cover some of them."""
+SCREENS = 16
+"""How many times as many they may be as those of that frame."""
 
 
 class ImageHeader(Protocol):
@@ -74,7 +81,7 @@ def open_image(image: bytes, *, oriented: bool = False) -> ImageHeader:
         Exception: The image cannot be read.
     """
     kind = encoding_of(image)
-    if kind is None and not image.startswith(b"BM"):  # a BMP with a wrong length is still an image, but damaged
+    if kind is None and not begins_as_image(image):
         raise ValueError("they begin as no kind of image" if image else "an empty file or value")
     found: ImageHeader | None = None
     is_upright = not oriented or surely_upright(image)
@@ -196,7 +203,7 @@ class _PillowImage:
     def __init__(self, image: bytes, kind: str) -> None:
         self.image = image
         self.kind = kind
-        self.opened = _open(image, kind)
+        self.opened = _open(png.without_notes(image) if kind == "png" else image, kind)
         self.width, self.height = self.opened.size
         self.key = colour_key(image) if kind == "png" else None
         self.transparency = self.opened.info.get("transparency")
@@ -239,6 +246,8 @@ class _PillowImage:
             _check_jpeg(self.image)
         elif self.kind == "tiff":
             tiff.check_parts(self.opened.tag_v2, self.image)
+        elif self.kind == "gif":
+            _check_screen(self.opened)
         if self.kind in ("bmp", "webp") and _claimed_bytes(self.image, self.kind) > len(self.image):
             raise ValueError(f"the header says {_claimed_bytes(self.image, self.kind)} bytes")
         if self.is_deep_tiff:
@@ -283,7 +292,11 @@ class _Upright:
 
     @classmethod
     def of(cls, image: ImageHeader, encoded: bytes) -> ImageHeader:
-        orientation = orientation_of(image.opened if isinstance(image, _PillowImage) else _open(encoded, "jpeg"))
+        opened = image.opened if isinstance(image, _PillowImage) else _open(encoded, "jpeg")
+        if isinstance(image, _PillowImage) and image.kind == "png":
+            with suppress(Exception):  # Pillow raises errors of any class, here about notes that change no pixel.
+                opened = _open(encoded, "png")
+        orientation = orientation_of(opened)
         return image if orientation == 1 else cls(image, orientation)
 
     def pixels_into(self, out: Pixels, /) -> None:
@@ -304,6 +317,20 @@ def _check_jpeg(image: bytes) -> None:
         raise NotImplementedError("a JPEG of unusual subsampling without Huffman codes")
     if not is_sound:
         raise ValueError("the compressed pixels are damaged or incomplete")
+
+
+def _check_screen(opened: Any) -> None:
+    """Refuse a GIF of a few bytes that is filled up to a screen of any size: it takes seconds, and several times the memory of its pixels.
+
+    Raises:
+        NotImplementedError: The first frame covers little of a large screen.
+    """
+    left, top, right, bottom = opened.tile[0][1] if opened.tile else (0, 0, *opened.size)
+    pixels = opened.width * opened.height
+    if pixels > LARGE_SCREEN and pixels > SCREENS * (right - left) * (bottom - top):
+        raise NotImplementedError(
+            f"a GIF of {opened.height} x {opened.width} whose first frame has only {bottom - top} x {right - left}"
+        )
 
 
 def _claimed_bytes(image: bytes, kind: str) -> int:
@@ -350,5 +377,9 @@ def _jpeg_header(image: bytes) -> bytes:
     while at + 4 <= len(image) and image[at] == MARKER:
         if image[at + 1] == SCAN:
             return image[:at]
-        at += 1 if image[at + 1] == FILL else 2 + int.from_bytes(image[at + 2 : at + 4], "big")
+        at = (
+            tiff.skip_fill(image, at)
+            if image[at + 1] == FILL
+            else at + 2 + int.from_bytes(image[at + 2 : at + 4], "big")
+        )
     return image

@@ -46,6 +46,7 @@ __all__ = [
     "is_deep",
     "is_png",
     "plain_header",
+    "without_notes",
 ]
 
 
@@ -56,6 +57,8 @@ MOST_SIDE = 1 << 31
 SAMPLE_BITS = 16
 PLAIN_PIXELS = 1 << 24
 """Larger images are left to a library, because here the decompressed stream is in memory beside the pixels."""
+NOTES = (b"iCCP", b"iTXt", b"tEXt", b"zTXt")
+"""Chunks that may be compressed and change no sample."""
 _CHUNK = struct.Struct(">I4s")
 _IHDR = struct.Struct(">IIBBBBB")
 _CRC = struct.Struct(">I")
@@ -64,6 +67,17 @@ _CRC = struct.Struct(">I")
 def is_deep(image: bytes) -> bool:
     """Whether a PNG has 16-bit samples."""
     return len(image) > COLOUR_AT and image[DEPTH_AT] == 16 and image[COLOUR_AT] in CHANNELS
+
+
+def without_notes(image: bytes) -> bytes:
+    """A PNG without its texts and colour profile. Pillow calls an image damaged whose notes are larger than it wants to decompress."""
+    if not any(name in image for name in NOTES):
+        return image
+    try:
+        kept = [image[begin - 8 : end + 4] for name, begin, end in chunks(image) if name not in NOTES]
+    except ValueError:  # Reading the image reports that it is cut off.
+        return image
+    return b"".join([SIGNATURE, *kept])
 
 
 def deep_channels(image: bytes, key: tuple[int, ...] | None) -> int:
@@ -102,7 +116,7 @@ def _in_halves(pillow: Any, image: bytes, kind: int) -> Pixels:
 
 
 def _one_half(pillow: Any, image: bytes, raw_mode: str) -> Pixels:
-    with pillow.open(io.BytesIO(image), formats=("PNG",)) as opened:
+    with pillow.open(io.BytesIO(without_notes(image)), formats=("PNG",)) as opened:
         tile = opened.tile[0]
         parts = (*tile[:3], raw_mode)
         opened.tile = [tile._make(parts) if hasattr(tile, "_make") else parts]

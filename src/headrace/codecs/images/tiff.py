@@ -217,6 +217,7 @@ MOST_SCANS = 500
 """As many as libjpeg-turbo allows in its own tests. Each may take time for every pixel, and next to no bytes."""
 NEXT_MARKER = re.compile(rb"\xff[^\x00\x01\xd0-\xd7\xff]")
 """A marker that is neither a stuffed byte, a restart nor filling."""
+FILL_BYTES = re.compile(rb"\xff+")
 START, SCAN, END = 0xD8, 0xDA, 0xD9
 
 
@@ -239,6 +240,12 @@ def check_scans(image: bytes) -> None:
         raise NotImplementedError(f"a JPEG of more than {MOST_SCANS} scans")
 
 
+def skip_fill(image: bytes, at: int) -> int:
+    """The last of the fill bytes from ``at`` on, with which a marker begins. There may be millions."""
+    found = FILL_BYTES.match(image, at)
+    return at if found is None else found.end() - 1
+
+
 def _jpeg_size(image: bytes) -> tuple[int, int]:
     """Height and width in the frame header of a JPEG.
 
@@ -250,8 +257,8 @@ def _jpeg_size(image: bytes) -> tuple[int, int]:
         marker = image[at + 1]
         if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
             return int.from_bytes(image[at + 5 : at + 7], "big"), int.from_bytes(image[at + 7 : at + 9], "big")
-        if marker == 0xFF:  # a fill byte
-            at += 1
+        if marker == 0xFF:
+            at = skip_fill(image, at)
         else:
             at += 2 + int.from_bytes(image[at + 2 : at + 4], "big")
     raise ValueError("a part without the header of a JPEG")

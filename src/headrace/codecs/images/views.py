@@ -16,7 +16,14 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace import _native
-from headrace.codecs.images.decode import JPEG_CHANNELS, JPEG_START, ImageDecoder, feature_of_images, image_headers
+from headrace.codecs.images.decode import (
+    ANY_SIZE_HINT,
+    JPEG_CHANNELS,
+    JPEG_START,
+    ImageDecoder,
+    feature_of_images,
+    image_headers,
+)
 from headrace.codecs.images.encode import Pixels, common_channels
 from headrace.codecs.images.open import ImageHeader
 from headrace.contracts.feature import IMAGE_AXES, Feature
@@ -58,20 +65,23 @@ def given_feature(given: Feature, options: ImageOptions) -> Feature:
     """The feature type of decoded images for one in a given schema, whose last axes are height, width and channels.
 
     Raises:
-        SchemaMismatch: It says another size than the options.
+        SchemaMismatch: It says another size, depth or number of channels than the options.
     """
-    if options.is_plain:
-        return given
     height, width, channels = given.shape[-IMAGE_AXES:]
     size = options.fixed_size
-    is_deeper = given.dtype == "uint16" and options.dtype != "uint8"
+    is_deeper = given.dtype == "uint16" and options.dtype != "uint8" and not options.is_plain
     is_other = size is not None and (height not in (None, size[0]) or width not in (None, size[1]))
-    if is_other or is_deeper or options.channels not in (None, channels):
+    if is_other or is_deeper or (options.channels is not None and channels not in (None, options.channels)):
         raise SchemaMismatch(
             Where(),
-            expected=f"uint8 images of {size or 'any size'} and {options.channels or 'any'} channels, as ImageOptions says",
+            expected=f"{'images' if options.is_plain else 'uint8 images'} of {size or 'any size'} and {options.channels or 'any'} "
+            "channels, as ImageOptions says",
             found=repr(given),
+            hint="Give the schema the same shape, or None for what ImageOptions says.",
         )
+    channels = options.channels or channels
+    if options.is_plain:
+        return replace(given, shape=(*given.shape[:-1], channels))
     return _laid_out(given.stored, size or (height, width), channels, options)
 
 
@@ -235,7 +245,7 @@ class ViewDecoder(ImageDecoder):
                 Where(record=position),
                 expected=f"an image that becomes one of shape {out.shape}, like the first ones or the schema",
                 found=f"one that becomes {self._axes(size, channels)}",
-                hint="decode=ImageOptions(any_size=True) accepts all sizes.",
+                hint=ANY_SIZE_HINT,
             )
         pixels = np.empty((header.height, header.width, channels), np.uint8)
         try:

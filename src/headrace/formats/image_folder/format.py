@@ -6,6 +6,7 @@ order.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
@@ -14,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace.contracts.feature import SEVERAL_KINDS, Feature
-from headrace.contracts.images import SUFFIXES, encoding_of, is_image_name
+from headrace.contracts.images import SUFFIXES, begins_as_image, is_image_name
 from headrace.contracts.records import Checked, Format
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Indices
@@ -34,6 +35,11 @@ DEEPEST = 32
 """Maximum nesting of folders; deeper means a cycle of links."""
 LOOKED_INTO = 16
 """Class folders to search for an image before concluding that there is none."""
+NO_RECORDS = re.compile(
+    r"(authors|changelog|citation|contributing|copying|copyright|licen[cs]e|manifest|notice|readme|version)"
+    r"|.+\.(avif|bib|css|db|docx?|hei[cf]|html?|ico|ini|jp2|js|jxl|lnk|m4a|mat|mov|mp3|mp4|pdf|psd|svg|tex|url|wav|webm|xlsx?|xml)"
+)
+"""Names, in lower case, of files beside images that surely hold no records: annotations, other pictures, what other programs leave there."""
 
 
 class _Listing(NamedTuple):
@@ -203,8 +209,13 @@ def _below(folder: str, depth: int, look: Lister) -> Iterator[str]:
 def _sort_listing(listing: Listing) -> tuple[list[str], list[str], bool]:
     """Visible sub-folders, sorted; images, in natural order; and whether other files may hold records."""
     images = [name for name in listing.files if is_image_name(name)]
-    others = any(is_record_name(name) and not is_image_name(name) for name in listing.files)
+    others = any(map(_may_hold_records, listing.files))
     return list(listing.folders), images, others
+
+
+def _may_hold_records(name: str) -> bool:
+    """Whether a file that is no image may hold records. One of an unknown name may: only its content could tell."""
+    return is_record_name(name) and not is_image_name(name) and NO_RECORDS.fullmatch(name.lower()) is None
 
 
 def _class_folders(listing: Listing) -> list[str]:
@@ -212,7 +223,7 @@ def _class_folders(listing: Listing) -> list[str]:
 
 
 def looks_like_image_folder(folder: str, look: Lister = Listing.of) -> bool:
-    """Whether a folder holds images and no other records, or folders of images."""
+    """Whether a folder holds images and no files that may be records, or folders of images."""
     listing = look(folder)
     folders, images, others = _sort_listing(listing)
     if others or images:
@@ -241,7 +252,7 @@ def _check_images(paths: Sequence[str]) -> Iterator[Checked]:
         try:
             image = read_each([path])[0]
             size = len(image)
-            if encoding_of(image) is None:
+            if not begins_as_image(image):
                 found = f"{size} bytes that begin as no kind of image"
                 faults.append(CorruptFile(Where(path=path), expected="an image", found=found))
         except DataError as fault:

@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 
 from headrace.codecs.fit import fit_column
-from headrace.contracts.feature import PIXELS, SEVERAL_KINDS, Feature
+from headrace.contracts.feature import IMAGE_AXES, PIXELS, SEVERAL_KINDS, Feature
 from headrace.contracts.protocols import defines
 from headrace.contracts.random_keys import HasRandomStreams, RandomKeys, SharesStream
 from headrace.contracts.schema import Schema, check_class_names
-from headrace.contracts.values import Batch, Indices, Ragged
+from headrace.contracts.values import Batch, Indices, Ragged, join, take_rows
 from headrace.errors import SchemaMismatch, Where
 from headrace.sources.node import Node, walk
 from headrace.sources.stacking import schema_of
 
-__all__ = ["JoinedStreams", "cast_columns", "is_alike", "join_schemas", "to_cast", "widen"]
+__all__ = ["JoinedStreams", "cast_columns", "is_alike", "join_columns", "join_schemas", "merge", "to_cast", "widen"]
 
 KINDS = {"U": "str", "S": "bytes", "O": "", "M": "times", "m": "durations"}
 """What values of each kind of dtype are called. All others are numbers, and can be joined."""
@@ -121,11 +121,15 @@ def _default_of(feature: Feature) -> Any:
 def to_cast(schema: Schema, joined: Schema) -> dict[str, Feature]:
     """The features that have another dtype in the joined schema, or more columns of sparse rows, as they are there.
 
-    Their axes are of any length: the schema of what a function makes tells those of the first example alone.
+    Their axes are of any length: the schema of what a function makes tells those of the first example alone. They have an encoding where
+    images of 8 bits are to have 16.
     """
     return {
         name: Feature(
-            feature.dtype, feature.shape if feature.sparse else (None,) * len(feature.shape), sparse=feature.sparse
+            feature.dtype,
+            feature.shape if feature.sparse else (None,) * len(feature.shape),
+            encoding=feature.encoding if schema[name].is_image else None,
+            sparse=feature.sparse,
         )
         for name, feature in joined.items()
         if _kind(feature) not in ("str", "bytes") and _is_other(schema[name], feature)
@@ -167,11 +171,37 @@ def cast_columns(batch: Batch, features: Mapping[str, Feature], where: Callable[
 
 
 def _cast(column: Any, feature: Feature, name: str) -> Any:
+    if feature.is_image:
+        return _as_deep(column)
     if not hasattr(column, "tocsr"):
         return fit_column(column, feature, name)
     data = fit_column(column.data, Feature(feature.dtype), name)
     width = column.shape[-1] if feature.shape[0] is None else feature.shape[0]
     return type(column)((data, column.indices, column.indptr), shape=(*column.shape[:-1], width))
+
+
+def _as_deep(images: Any) -> Any:
+    """Images of 8 bits as those of 16, so that white stays white. Others stay as they are."""
+    if isinstance(images, list):
+        return [_as_deep(image) for image in images]
+    if isinstance(images, Ragged):
+        return Ragged.trust(_as_deep(images.values), images.offsets)
+    # 255 becomes 65,535, as where one source has images of both kinds.
+    return images.astype(np.uint16) * 257 if images.dtype == np.uint8 else images
+
+
+def join_columns(columns: Sequence[Any], feature: Feature | None) -> Any:
+    """The columns of a feature in several sources, end to end. Images of several sizes become a list, as in one source."""
+    is_image = feature is not None and feature.is_image and len(feature.shape) == IMAGE_AXES
+    if is_image and len({getattr(column, "shape", (None,))[1:] for column in columns}) > 1:
+        return [image for column in columns for image in column]
+    return join(columns)
+
+
+def merge(batches: Sequence[Batch], order: Indices, schema: Schema) -> Batch:
+    """The rows of several batches, in this order."""
+    columns = {name: [batch[name] for batch in batches] for name in batches[0]}
+    return {name: take_rows(join_columns(each, schema[name]), order) for name, each in columns.items()}
 
 
 @dataclass

@@ -10,7 +10,7 @@ import numpy as np
 
 from headrace.codecs.images.decode import ImageDecoder, feature_of_images
 from headrace.contracts.feature import Feature
-from headrace.contracts.images import ImageOptions, encoding_of
+from headrace.contracts.images import ImageOptions, begins_as_image
 from headrace.contracts.records import ChecksFiles
 from headrace.errors import DataError, NoFiles, UnsupportedData
 from headrace.formats.index.parts import SentSource
@@ -72,7 +72,7 @@ def image_faults_by(engine: TaskEngine, node: DecodedNode) -> Iterator[DecodedRo
         return
     encoded = Source(keep_features(node.encoded(), tuple(node.stored)))
     refuse_memory(encoded)
-    common = _SentImages(SentSource(encoded, records_below(encoded.node)), node.stored)
+    common = _SentImages(SentSource(encoded, records_below(encoded.node)), _image_features(node))
     parts = parts_of(np.arange(len(node)), example_bytes(encoded), len(node), cores_of(engine))
     for number, part in enumerate(parts):
         engine.submit(EngineTask(_decode_part, common, (number, part)))
@@ -82,14 +82,19 @@ def image_faults_by(engine: TaskEngine, node: DecodedNode) -> Iterator[DecodedRo
 @dataclass(frozen=True, slots=True)
 class _SentImages:
     sent: SentSource
-    stored: dict[str, Feature]
+    wanted: dict[str, Feature]
+
+
+def _image_features(node: DecodedNode) -> dict[str, Feature]:
+    """The features that are images: as a given schema says, else as they are stored."""
+    return {name: node.given.get(name, stored) for name, stored in node.stored.items()}
 
 
 def _decode_part(images: _SentImages, part: tuple[int, range]) -> tuple[int, DecodedRows]:
     number, rows = part
     found = DecodedRows(0)
     for start in range(rows.start, rows.stop, ROWS):
-        some = _decode_rows(images.sent.source.node, images.stored, start, min(start + ROWS, rows.stop))
+        some = _decode_rows(images.sent.source.node, images.wanted, start, min(start + ROWS, rows.stop))
         found.records += some.records
         _add(found, some)
     return number, found
@@ -106,37 +111,37 @@ def image_faults(node: DecodedNode, threads: int | None = None) -> Iterator[Deco
         Some examples at a time, with an error for every damaged image: its file, record and feature.
     """
     count = threads or usable_cores()
-    encoded = keep_features(node.encoded(), tuple(node.stored))
+    encoded, wanted = keep_features(node.encoded(), tuple(node.stored)), _image_features(node)
     stretches = [(start, min(start + ROWS, len(node))) for start in range(0, len(node), ROWS)]
 
     def check(stretch: tuple[int, int]) -> DecodedRows:
-        return _decode_rows(encoded, node.stored, *stretch)
+        return _decode_rows(encoded, wanted, *stretch)
 
     with ThreadPool(count, thread_name_prefix="headrace-verify") as pool:
         for at in range(0, len(stretches), 4 * count):  # a few at a time: results wait in memory
             yield from pool.map(check, stretches[at : at + 4 * count])
 
 
-def _decode_rows(encoded: Node, stored: dict[str, Feature], start: int, stop: int) -> DecodedRows:
+def _decode_rows(encoded: Node, wanted: dict[str, Feature], start: int, stop: int) -> DecodedRows:
     found = DecodedRows(stop - start)
     try:
         batch = encoded.batch(np.arange(start, stop))
     except DataError as error:  # read them one by one
         if stop - start == 1:
             # The path of an image that does not exist, or is not allowed. Other damage of the record was found before.
-            if isinstance(error, (NoFiles, UnsupportedData)) and error.where.feature in stored:
+            if isinstance(error, (NoFiles, UnsupportedData)) and error.where.feature in wanted:
                 return DecodedRows(1, records_at_fault=1, faults=[error])
             return found
         for row in range(start, stop):
-            _add(found, _decode_rows(encoded, stored, row, row + 1))
+            _add(found, _decode_rows(encoded, wanted, row, row + 1))
         return found
     # Where each file is an example, its own check has reported one that does not begin like an image.
     are_files = isinstance(records_below(encoded)[0], ChecksFiles)
     for row in range(stop - start):
         faults = []
-        for name, feature in stored.items():
+        for name, feature in wanted.items():
             for image in images_in(batch[name][row]):
-                if are_files and encoding_of(image) is None:
+                if are_files and not begins_as_image(image):
                     continue
                 found.images += 1
                 fault = _fault_of(image, feature)
@@ -153,8 +158,9 @@ def _add(all_rows: DecodedRows, some: DecodedRows) -> None:
     all_rows.faults += some.faults
 
 
-def _fault_of(image: bytes, stored: Feature) -> DataError | None:
-    feature = feature_of_images(Feature("bytes", encoding=stored.encoding), [image], ANY_SIZE)
+def _fault_of(image: bytes, feature: Feature) -> DataError | None:
+    if not feature.is_image:
+        feature = feature_of_images(Feature("bytes", encoding=feature.encoding), [image], ANY_SIZE)
     try:
         ImageDecoder(feature, ANY_SIZE, exact=True).images([image])
     except DataError as fault:
