@@ -99,8 +99,8 @@ class Target:
         compression = _compression(compression, suffix, known)
         digits = max(5, len(str(shards)))
         paths = [f"{text}-{i:0{digits}d}-of-{shards:0{digits}d}" for i in range(shards)] if sharded else [text]
-        if not is_uploaded(text):
-            _check_apart(paths) if sharded else _check_is_file(text, known)
+        if sharded and not is_uploaded(text):
+            _check_apart(paths)
         if known == "csv":
             options = (options or CSV()).with_delimiter(CSV_DELIMITERS.get(Path(name).suffix.lower(), ","))
         return cls(paths=tuple(paths), format=known, compression=compression, csv=options)
@@ -113,16 +113,16 @@ class Target:
         """The range that goes into one file."""
         return number * n // len(self.paths), (number + 1) * n // len(self.paths)
 
-
-def _check_is_file(path: str, format: str) -> None:
-    """Refuse a folder in the place of a file, before anything is written."""
-    if Path(path).is_dir() and format_named(format).folder is None:
-        raise UnsupportedData(
-            Where(path=path),
-            expected=f"a file to write {format} to",
-            found="a folder of that name",
-            hint="Give the name of a file in it, or remove the folder.",
-        )
+    def refuse_folder(self) -> None:
+        """Refuse a folder in the place of a file, before anything is written."""
+        for path in self.paths:
+            if not is_uploaded(path) and Path(path).is_dir() and format_named(self.format).folder is None:
+                raise UnsupportedData(
+                    Where(path=path),
+                    expected=f"a file to write {self.format} to",
+                    found="a folder of that name",
+                    hint="Give the name of a file in it, or remove the folder.",
+                )
 
 
 def _check_apart(paths: Sequence[str]) -> None:

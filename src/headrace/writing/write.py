@@ -55,6 +55,7 @@ def write_records(
         found = type(records).__name__
         raise TypeError(f"records must be an iterable of payloads, got {found}: write one payload as [payload]")
     target = Target.of(path, format=format, compression=compression)
+    target.refuse_folder()
     count = 0
     with ExitStack() as stack:
         writers = [stack.enter_context(open_writer(path, target.format, target.compression)) for path in target.paths]
@@ -97,6 +98,7 @@ def write(
     word(codec, "codec")
     progress = flag(progress, "progress")
     target = Target.of(path, format=format, compression=compression, shards=shards)
+    target.refuse_folder()
     if isinstance(examples, Mapping) and schema is None and not hasattr(examples, "tocsr"):
         examples = single_columns(examples, target)
     examples = as_examples(examples)

@@ -79,6 +79,7 @@ class Writer(Closing):
     ) -> None:
         word(codec, "codec")
         self.target: Target = Target.of(path, format=format, compression=compression, shards=shards)
+        self.target.refuse_folder()
         self.codec_name = codec
         self.schema = None if schema is None else Schema(schema)
         self.count: int = 0
@@ -269,7 +270,7 @@ def _name_example(
 ) -> SchemaMismatch:
     """An error about a column of integers, with the number and the value of the first example that does not fit: one float makes all floats."""
     name = error.where.feature
-    if name is None or name not in schema or schema[name].numpy_dtype.kind not in "iu":
+    if name is None or name not in schema or schema[name].encoding or schema[name].numpy_dtype.kind not in "iu":
         return error
     dtype = schema[name].numpy_dtype
     for at, example in enumerate(examples):
@@ -280,7 +281,9 @@ def _name_example(
         if values.size and (values.dtype.kind not in "biu" or not _is_within(values, dtype)):
             where = replace(error.where, record=first + at)
             hint = error.hint or "Convert it, or give a schema in which all values fit."
-            return SchemaMismatch(where, expected=f"{dtype} values", found=f"{example[name]!r:.60}", hint=hint)
+            return SchemaMismatch(
+                where, expected=f"{dtype} values", found=" ".join(repr(example[name]).split())[:60], hint=hint
+            )
     return error
 
 
