@@ -1,4 +1,6 @@
-"""Imports of optional packages: no other module imports one. Also which modules are of installed packages, and settings of JAX."""
+"""Imports of optional packages: no other module imports one. Also which modules are of installed packages, settings of JAX
+and devices of PyTorch.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from headrace.errors import MissingExtra
+from headrace.errors import MissingExtra, UnsupportedData, Where
 
-__all__ = ["JaxSettings", "available", "find_loaded", "is_installed", "require", "version_of_module"]
+__all__ = ["JaxSettings", "available", "find_loaded", "is_installed", "require", "torch_device", "version_of_module"]
 
 
 def require(module: str, *, extra: str, hint: str = "", package: str = "") -> ModuleType:
@@ -73,6 +75,36 @@ def version_of_module(module: str) -> str:
     except (AttributeError, KeyError, OSError):
         return module
     return f"{module} {status.st_size} {status.st_mtime_ns}"
+
+
+def torch_device(torch: Any, device: Any) -> Any:
+    """A device that torch knows and this machine has.
+
+    Raises:
+        ValueError: torch has no device of this name.
+        UnsupportedData: It is a GPU (also of the kinds ``mps`` and ``xpu``), and this build of torch can use none.
+    """
+    try:
+        found = torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise ValueError(f"device must be one that torch knows, such as 'cpu' or 'cuda:0', got {device!r}") from error
+    if found.type == "cuda" and not torch.cuda.is_available():
+        raise UnsupportedData(
+            Where(),
+            expected="a GPU that torch can use",
+            found="none (torch.cuda.is_available() is false)",
+            hint="Leave device= out to get tensors in host memory.",
+        )
+    if found.type in ("mps", "xpu"):
+        module = torch.backends.mps if found.type == "mps" else getattr(torch, found.type, None)
+        if module is None or not module.is_available():
+            raise UnsupportedData(
+                Where(),
+                expected=f"a device of the kind {found.type!r} that torch can use",
+                found="none (its is_available() is false)",
+                hint="Leave device= out to get tensors in host memory.",
+            )
+    return found
 
 
 class JaxSettings(NamedTuple):

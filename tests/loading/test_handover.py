@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from tests.loading.fakes import Numbers
 
+from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged
 from headrace.errors import MissingExtra, SchemaMismatch, TransformError, UnsupportedData
 from headrace.loading.handover import converter
@@ -196,6 +197,35 @@ class TestJax:
         dates = np.array(["2026-01-01"], "M8[D]")
         assert converter("jax")(dates) is dates
         assert converter("jax")(np.arange(3).astype(">i4")).tolist() == [0, 1, 2]
+
+    def test_the_arrays_of_a_batch_are_put_in_one_call(self, jax, monkeypatch):
+        batch = {
+            "date": np.array(["2026-01-01"], "M8[D]"),
+            "x": np.arange(6.0),
+            "inner": {"i": np.arange(3), "swapped": np.arange(3).astype(">i4")},
+            "masked": np.ma.masked_array([1.5, 2.5], [False, True]),
+            "name": Strings.from_values(["a", "b"]),
+            "scalar": np.array(7, np.uint8),
+            "bits": np.array([True, False]),
+        }
+        convert = converter("jax")
+        one_by_one = {name: convert(value) for name, value in batch.items()}
+        calls = []
+        put = jax.device_put
+        monkeypatch.setattr(jax, "device_put", lambda value, device=None: calls.append(value) or put(value, device))
+        together = convert(batch)
+        assert list(together) == list(batch)
+        assert [len(value) if isinstance(value, list) else 1 for value in calls] == [3, 2, 1]  # masked values alone
+        assert together["date"] is batch["date"]
+        assert together["name"] is batch["name"]
+        for name in ("x", "masked", "scalar", "bits"):
+            assert (together[name].dtype, together[name].shape) == (one_by_one[name].dtype, one_by_one[name].shape)
+            np.testing.assert_array_equal(np.asarray(together[name]), np.asarray(one_by_one[name]))
+        assert [together["inner"][name].tolist() for name in ("i", "swapped")] == [[0, 1, 2], [0, 1, 2]]
+
+    def test_a_refused_array_of_a_batch_is_named(self, jax):
+        with pytest.raises(UnsupportedData, match="feature 'b'.*jax_enable_x64"):
+            converter("jax")({"a": np.arange(3), "b": np.array([1 << 40]), "c": np.arange(2)})
 
 
 @pytest.mark.jax

@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace._numbers import fill_masked
-from headrace._optional import JaxSettings, require
+from headrace._optional import JaxSettings, require, torch_device
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged
 from headrace.errors import DataError, UnsupportedData, Where
 
-__all__ = ["Arrive", "Convert", "CudaStage", "To", "converter", "handover", "jax_putter", "torch_device"]
+__all__ = ["Arrive", "Convert", "CudaStage", "To", "converter", "handover", "jax_putter"]
 
 REGISTERED = 2
 """What ``dtype.isbuiltin`` is for dtypes that another package adds to NumPy, such as bfloat16 of ``ml_dtypes``."""
@@ -69,36 +69,6 @@ class CudaStage:
         return staged.batch
 
 
-def torch_device(torch: Any, device: Any) -> Any:
-    """A device that torch knows and this machine has.
-
-    Raises:
-        ValueError: torch has no device of this name.
-        UnsupportedData: It is a GPU (also of the kinds ``mps`` and ``xpu``), and this build of torch can use none.
-    """
-    try:
-        found = torch.device(device)
-    except (RuntimeError, TypeError) as error:
-        raise ValueError(f"device must be one that torch knows, such as 'cpu' or 'cuda:0', got {device!r}") from error
-    if found.type == "cuda" and not torch.cuda.is_available():
-        raise UnsupportedData(
-            Where(),
-            expected="a GPU that torch can use",
-            found="none (torch.cuda.is_available() is false)",
-            hint="Leave device= out to get tensors in host memory.",
-        )
-    if found.type in ("mps", "xpu"):
-        module = torch.backends.mps if found.type == "mps" else getattr(torch, found.type, None)
-        if module is None or not module.is_available():
-            raise UnsupportedData(
-                Where(),
-                expected=f"a device of the kind {found.type!r} that torch can use",
-                found="none (its is_available() is false)",
-                hint="Leave device= out to get tensors in host memory.",
-            )
-    return found
-
-
 def jax_putter(jax: Any, device: Any) -> Callable[[Any], Any]:
     """A function that puts an array on a device or a sharding.
 
@@ -118,6 +88,7 @@ def jax_putter(jax: Any, device: Any) -> Callable[[Any], Any]:
 
 To = Literal["numpy", "torch", "jax"]
 Convert = Callable[[Any], Any]
+ConvertMany = Callable[[list[npt.NDArray[Any]]], list[Any] | None]
 Arrive = Callable[[Any], Any]
 
 
@@ -135,8 +106,10 @@ def handover(to: To, device: Any) -> tuple[Convert | None, Arrive | None]:
         return converter(to), None
     if to == "jax":
         jax = require("jax", extra="jax")
+        numbers = _JaxConverter(jax, device)
         return _convert_all(
-            _to_jax(device),
+            numbers.convert,
+            many=numbers.convert_many,
             offsets=None,
             own=jax.Array,
             place=_jax_placer(jax, device),
@@ -203,13 +176,15 @@ def converter(to: To) -> Convert | None:
         convert = _to_torch()
         return _convert_all(convert, offsets=convert)
     if to == "jax":
-        return _convert_all(_to_jax(), offsets=None)
+        numbers = _JaxConverter(require("jax", extra="jax"), None)
+        return _convert_all(numbers.convert, many=numbers.convert_many, offsets=None)
     raise ValueError(f"to must be 'numpy', 'torch' or 'jax', got {to!r}")
 
 
 def _convert_all(
     convert: Convert,
     *,
+    many: ConvertMany | None = None,
     offsets: Convert | None,
     own: type[Any] | tuple[()] = (),
     place: Convert = lambda array: array,
@@ -219,6 +194,7 @@ def _convert_all(
 
     Args:
         convert: Of an array of NumPy.
+        many: Converts those of a dict in one call, or gives ``None`` where one of them is refused, which ``convert`` then explains.
         offsets: Converts the offsets of a :class:`Ragged`.
         own: The type of the library's own arrays, which ``map_batch`` may have made.
         place: Brings one to the device.
@@ -239,7 +215,8 @@ def _convert_all(
             return place(value)
         # Other mappings are such as the encodings of tokenizers. Asking takes longest, and columns of text are in many batches.
         if isinstance(value, dict) or (type(value) is not Strings and isinstance(value, Mapping)):
-            return {name: go_named(name, item) for name, item in value.items()}
+            ready = _convert_together(many, value) if many is not None else {}
+            return {name: ready[name] if name in ready else go_named(name, item) for name, item in value.items()}
         return value
 
     def go_named(name: Any, value: Any) -> Any:
@@ -271,33 +248,58 @@ def _to_torch() -> Callable[[npt.NDArray[Any]], Any]:
     return convert
 
 
-def _to_jax(device: Any = None) -> Callable[[npt.NDArray[Any]], Any]:
-    jax = require("jax", extra="jax")
-    put = jax_putter(jax, device)
-    is_sharding = isinstance(device, jax.sharding.Sharding)
-    settings = JaxSettings.read(jax)  # those of the loop, for all of its batches: any thread may convert one
+def _convert_together(many: ConvertMany, values: Mapping[Any, Any]) -> dict[Any, Any]:
+    """The arrays of numbers among values, converted; empty where there are fewer than two, or one of them is refused."""
+    arrays = {name: item for name, item in values.items() if type(item) is np.ndarray and _is_number(item.dtype)}
+    found = many(list(arrays.values())) if len(arrays) > 1 else None
+    return {} if found is None else dict(zip(arrays, found, strict=True))
 
-    def convert(array: npt.NDArray[Any]) -> Any:
+
+class _JaxConverter:
+    """Makes JAX arrays of NumPy's: of one, or of many in one call, as a call of JAX takes about as long as an array."""
+
+    def __init__(self, jax: Any, device: Any) -> None:
+        self._jax = jax
+        self._put = jax_putter(jax, device)
+        self._is_sharding = isinstance(device, jax.sharding.Sharding)
+        self._settings = JaxSettings.read(jax)  # those of the loop, for all of its batches: any thread may convert one
+
+    def convert(self, array: npt.NDArray[Any]) -> Any:
+        """The JAX array; values that JAX has no dtype for stay NumPy's."""
         if not _is_number(array.dtype):
             return array
-        if array.dtype.itemsize >= 8 and not settings.x64 and array.dtype.char != "F":
-            _check_fits(array)
-        native = array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+        native = self._to_native(array)
         try:
-            if jax.config.jax_enable_x64 is settings.x64 and jax.config.jax_default_device is settings.device:
-                return put(native)
-            with settings.applied(jax):
-                return put(native)
+            return self._put_as_set(native)
         except (TypeError, RuntimeError) as error:
             if array.dtype.isbuiltin != REGISTERED:
                 raise
             raise _no_equivalent(array.dtype, "JAX") from error
         except ValueError as error:
-            if not is_sharding:
+            if not self._is_sharding:
                 raise
             raise _no_division(array, error) from error
 
-    return convert
+    def convert_many(self, arrays: list[npt.NDArray[Any]]) -> list[Any] | None:
+        """The JAX arrays, or ``None`` if one is refused, or for a sharding, whose function may take no lists."""
+        if self._is_sharding:
+            return None
+        try:
+            return list(self._put_as_set([self._to_native(array) for array in arrays]))
+        except (DataError, TypeError, RuntimeError, ValueError):
+            return None
+
+    def _to_native(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        if array.dtype.itemsize >= 8 and not self._settings.x64 and array.dtype.char != "F":
+            _check_fits(array)
+        return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+    def _put_as_set(self, native: Any) -> Any:
+        config, settings = self._jax.config, self._settings
+        if config.jax_enable_x64 is settings.x64 and config.jax_default_device is settings.device:
+            return self._put(native)
+        with settings.applied(self._jax):
+            return self._put(native)
 
 
 def _jax_placer(jax: Any, device: Any) -> Convert:
