@@ -170,10 +170,11 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
 
 namespace {
 
-const Numpy& numpy_types() {
-    static const Numpy numpy; // Not freed at exit: other threads may still make arrays.
-    return numpy;
-}
+/// Made while the module is imported: NumPy's import may give up the interpreter lock, and a thread that waited for it
+/// here, holding that lock, would wait for ever. Not freed at exit: other threads may still make arrays.
+const Numpy* numpy_made = nullptr;
+
+const Numpy& numpy_types() { return *numpy_made; }
 
 } // namespace
 
@@ -218,6 +219,7 @@ nb::object to_numpy(Pool::Block block, nb::dlpack::dtype dtype, std::initializer
 }
 
 void register_block(nb::module_& module) {
+    if (numpy_made == nullptr) numpy_made = new Numpy(); // NOLINT(cppcoreguidelines-owning-memory)
     static std::array<PyType_Slot, 2> slots{{{Py_bf_getbuffer, reinterpret_cast<void*>(&get_buffer)}, {0, nullptr}}};
     nb::class_<HeldBlock>(module, "PoolBlock", nb::type_slots(slots.data()),
                           "The memory of a column. It returns to the pool when the last array over it dies.");

@@ -113,6 +113,8 @@ class Run {
   private:
     using Member = Decoder::Member;
 
+    static constexpr std::size_t most_spare = 64 << 10; ///< Bytes that are reserved for a text of unknown length.
+
     [[nodiscard]] std::size_t count_of(std::size_t k) const noexcept {
         return decoder_.specs_[k].kind == Kind::text ? texts_[k].count() : numbers_[k].count();
     }
@@ -249,10 +251,19 @@ class Run {
     }
 
     bool text(Reader& reader, std::size_t k) {
-        const StringsBuilder::Room room = texts_[k].reserve(1, reader.left());
+        Reader one = reader;
+        if (reader.left() > most_spare) { // Where the rest of the line is long, most of it may be other values.
+            Reader behind = reader;
+            std::string_view raw;
+            bool escaped = false;
+            if (!behind.raw_text(raw, escaped)) return false;
+            one = reader.up_to(behind);
+        }
+        const StringsBuilder::Room room = texts_[k].reserve(1, one.left());
         auto* const begin = reinterpret_cast<char*>(room.data);
-        const char* const end = reader.copy_text(begin);
+        const char* const end = one.copy_text(begin);
         if (end == nullptr) return false;
+        reader.move_to(one);
         const auto size = static_cast<std::size_t>(end - begin);
         room.offsets[0] = static_cast<std::int64_t>(room.size + size);
         texts_[k].commit(1, size);

@@ -40,6 +40,12 @@ class Reader {
     /// What was read since `begin`.
     [[nodiscard]] std::string_view since(const Reader& begin) const noexcept { return between(begin.at_, at_); }
 
+    /// A reader of what lies before `later`, which has read more of the same line.
+    [[nodiscard]] Reader up_to(const Reader& later) const noexcept { return {at_, later.at_}; }
+
+    /// Goes to where `later` is, which has read more of the same line.
+    void move_to(const Reader& later) noexcept { at_ = later.at_; }
+
     bool take(char wanted) noexcept {
         if (at_ == end_ || *at_ != wanted) return false;
         ++at_;

@@ -250,10 +250,36 @@ void test_changed_bytes() {
     }
 }
 
+/// Texts that end far before the end of their line: what follows takes no memory in their columns.
+void test_long_lines() {
+    constexpr std::size_t columns = 50, size = 1 << 20;
+    std::vector<json::Spec> specs;
+    std::string line = "{";
+    for (std::size_t k = 0; k < columns; ++k) {
+        specs.push_back(spec("k" + std::to_string(k), json::Kind::text));
+        line += "\"k" + std::to_string(k) + R"(": "a\n", )";
+    }
+    specs.push_back(spec("z", json::Kind::text));
+    std::string text(size, 'x'), written = text;
+    text[7] = '"';
+    written.replace(7, 1, R"(\")");
+    line += "\"z\": \"" + written + "\"}";
+    const std::size_t before = pool->stats().used_bytes;
+    const auto found = decode(specs, {line, line});
+    check(found.has_value());
+    check(pool->stats().used_bytes - before < 16 * size, std::to_string(pool->stats().used_bytes - before));
+    for (std::size_t k = 0; k < columns; ++k) check(text_at((*found)[k], 1) == "a\n");
+    check(text_at(found->back(), 0) == text && text_at(found->back(), 1) == text);
+
+    for (const char* const end : {"", "\"", "\"\x01\"}", "\\", "\\q\"}"}) // no end, or one that is not plain
+        check(!is_plain(spec("z", json::Kind::text), "{\"z\": \"" + std::string(size, 'x') + end));
+}
+
 } // namespace
 
 int main() {
     test_values();
+    test_long_lines();
     test_lines_that_are_not_plain();
     test_nesting();
     test_missing_values();
