@@ -123,7 +123,7 @@ class Codec(Protocol):
 class ReadsBatches(Protocol):
     """Examples by index, and stacked. Called from several threads at once.
 
-    This is all that a loader needs. What a source may offer besides is one of the protocols below each.
+    This is all that a loader needs. Each optional ability is a protocol of its own: below, in ``random_keys`` and in ``sources.node``.
     """
 
     def __len__(self) -> int: ...

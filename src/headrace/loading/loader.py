@@ -270,7 +270,7 @@ class Loader(Iterable[Batch_co]):
 
     @cached_property
     def _identity(self) -> dict[str, Any]:
-        """The part of a state that must match when resuming. Computed for every state."""
+        """The part of a state that must match when resuming. Computed once: a fingerprint reads the first and the last example."""
         sampler, source = self.sampler, self._source
         order = sampler.fingerprint if offers(sampler, Fingerprinted) else type(sampler).__qualname__
         identity = {"examples": len(source), "order": order}

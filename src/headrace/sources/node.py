@@ -326,7 +326,7 @@ def place_of(node: Node, index: int) -> Where:
 
 
 def runs_of(node: Node) -> Indices | None:
-    """The runs that the examples of a node form, ``int64 (runs + 1,)``; ``None`` if they are simply one after the other."""
+    """``int64 (runs + 1,)``: see :meth:`HasRuns.runs`. ``None``: all examples are one run."""
     return node.runs() if isinstance(node, HasRuns) else None
 
 

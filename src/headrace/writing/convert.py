@@ -77,7 +77,7 @@ def _signature_of(path: str) -> Signature | None:
 
 
 def _versions_in_store(urls: Sequence[str]) -> list[tuple[int, str | None, int]]:
-    """The versions of objects, without the time at which they were asked for. None if one is missing: reading says which."""
+    """The versions of objects, without the time at which they were asked for. Empty if any object is missing: reading then names it."""
     files = list(map(RemoteFile, urls))
     try:
         fetch_heads(files)

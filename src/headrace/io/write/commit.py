@@ -137,7 +137,7 @@ def finish_names(folder: str) -> bool:
 
 
 def has_journal(folder: str) -> bool:
-    """Whether names are being given from a folder, or all are."""
+    """Whether the folder has a journal: its names are being given, or all have been."""
     return os.path.exists(os.path.join(folder, JOURNAL))
 
 
