@@ -169,8 +169,8 @@ def _describe_change(error: NativeFault, where: Where) -> DataError:
 def _describe_wrong_shape(_error: NativeFault, where: Where) -> DataError:
     return SchemaMismatch(
         where,
-        expected="a tensor of the schema's shape, sparse where that is",
-        found="one of another",
+        expected="a tensor with the schema's shape, sparse or dense as there",
+        found="another shape or layout",
         hint="Pass a schema= that describes the files.",
     )
 

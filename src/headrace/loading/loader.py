@@ -345,11 +345,11 @@ class Loader(Iterable[Batch_co]):
 
 
 OTHER_LOADER = "The state was saved by a loader of other data or of another order (shuffle, seed, sampler)."
-CHANGED = "The state was changed since state_dict() gave it, or is of something else."
+CHANGED = "The state was edited after state_dict() returned it, or does not come from a loader."
 HINTS = {
     "fingerprint": "The first or last example differs from that of the loader that saved the state: it is other data, or a function of map, filter or "
     "flat_map gave other values, such as random numbers or times. Draw them with map(..., seeded=True), or in map_batch.",
-    "version": "The state is of another version of headrace, or of something else.",
+    "version": "The state comes from another version of headrace, or not from a loader.",
     "epoch": CHANGED,
     "position": CHANGED,
 }

@@ -133,7 +133,7 @@ class LoaderReport:
             ("reading and decoding", self.reading_s),
             ("map_batch", self.transform_s),
             ("hand-over", self.handover_s),
-            *([("carrying from workers", self.carrying_s)] if self.workers else []),
+            *([("copying from workers", self.carrying_s)] if self.workers else []),
             ("consumer waited for batches", self.waiting_s),
             ("  of that, made them itself", self.helping_s),
             ("batches waited for consumer", self.consuming_s),
@@ -198,7 +198,7 @@ def _advise_transform(report: LoaderReport) -> str:
 
 
 def _advise_carrying(_report: LoaderReport) -> str:
-    return "Carrying batches from the workers is the limit: threads= avoids it, and suits work that NumPy or native code does."
+    return "Copying batches from the workers is the limit. threads= avoids it, if NumPy or native code does most of the work."
 
 
 def _advise_handover(_report: LoaderReport) -> str:

@@ -210,7 +210,7 @@ def rename_features(node: Node, names: Mapping[str, str]) -> Node:
             raise SchemaMismatch(
                 Where(feature=new),
                 expected="every feature name once",
-                found=f"it for {found[new]!r} and for {name!r}",
+                found=f"it twice, for {found[new]!r} and for {name!r}",
                 hint="rename() the other one, too, or leave it out with select().",
             )
         found[new] = name

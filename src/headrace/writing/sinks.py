@@ -234,9 +234,9 @@ def refuse_without_features(path: str, format: str) -> None:
     if format not in WITHOUT_FEATURES:
         raise UnsupportedData(
             Where(path=path),
-            expected=f"examples with features, because {format} does not keep how many there are without",
+            expected=f"examples with features: {format} cannot store how many examples there are without any",
             found="examples without any",
-            hint="JSON Lines and Avro keep that.",
+            hint="JSON Lines and Avro can.",
         )
 
 

@@ -109,7 +109,7 @@ def refuse_unknown(image: bytes) -> None:
     if ends and max(ends) <= len(image):
         bits, (samples,), (photometric,) = tags.get(BITS, (1,)), tags.get(SAMPLES, (1,)), tags.get(PHOTOMETRIC, (-1,))
         raise NotImplementedError(
-            f"a TIFF of {samples} samples of {max(bits)} bits in this order of bytes, of photometric interpretation {photometric}"
+            f"a TIFF with {samples} samples of {max(bits)} bits, this byte order, and photometric interpretation {photometric}"
         )
 
 
