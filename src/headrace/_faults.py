@@ -18,14 +18,19 @@ KINDS = {0: "no values", 1: "bytes", 2: "float32", 3: "int64"}
 
 
 class NativeFault(Protocol):
-    """The attributes of ``_native.FormatError``."""
+    """The attributes of ``_native.FormatError``: see ``Fault`` in ``native/core/base/cursor.hpp``."""
 
     fault: str
     offset: int
+    """The byte, from the beginning of the buffer."""
     expected: int
+    """Its meaning depends on ``fault``."""
     found: int
+    """The same."""
     record: int
+    """The number of the record in the call; -1: not known."""
     feature: int
+    """The number of the feature in the decoder; -1: not known."""
 
 
 def describe(error: NativeFault, where: Where, features: Sequence[str] = ()) -> DataError:

@@ -150,7 +150,9 @@ def take_present(column: npt.NDArray[Any], rows: npt.NDArray[np.int64], dtype: n
 
 
 def join_rows(rows: Sequence[Any], dtype: npt.DTypeLike | None) -> tuple[npt.NDArray[Any], list[int]]:
-    """Arrays or lists end to end, and their lengths. Text or bytes of lists, of which some end in NULs, are objects: arrays drop those.
+    """Arrays or lists end to end, ``(sum of lengths, *inner)``, and the length of each.
+
+    If a text or bytes value in a list ends in NULs, the result is an object array, because other arrays drop them.
 
     Raises:
         SchemaMismatch: ``dtype`` is None, and no dtype holds all numbers, or rows mix numbers, text and bytes. Or ``dtype`` does not hold a
@@ -345,7 +347,7 @@ def choose_fill(values: Any, fill: Any) -> Any:
 def place_values(
     values: Any, take: npt.NDArray[np.int64], to: npt.NDArray[np.int64], shape: tuple[int, int], fill: Any
 ) -> Any:
-    """Values at places of a new column, and a filling everywhere else.
+    """A new column, ``(*shape, *inner)``, of the kind of ``values``: values at given positions, and ``fill`` elsewhere.
 
     Args:
         values: ``ndarray (total, *inner)``, a tensor, or :class:`~headrace.contracts.strings.Strings`.

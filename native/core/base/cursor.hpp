@@ -86,9 +86,16 @@ class Cursor {
           end_(bytes.data() + bytes.size()),
           base_(base) {}
 
+    /// The number of bytes that are left.
     [[nodiscard]] std::size_t remaining() const noexcept { return static_cast<std::size_t>(end_ - at_); }
+
+    /// Whether no byte is left.
     [[nodiscard]] bool done() const noexcept { return at_ == end_; }
+
+    /// The offset of the next byte, as in errors.
     [[nodiscard]] std::uint64_t offset() const noexcept { return base_ + static_cast<std::uint64_t>(at_ - begin_); }
+
+    /// The next byte in memory.
     [[nodiscard]] const std::byte* position() const noexcept { return at_; }
 
     /// A little-endian integer or float.
@@ -107,6 +114,7 @@ class Cursor {
         return taken;
     }
 
+    /// Passes over the next `size` bytes.
     void skip(std::uint64_t size) {
         need(size);
         at_ += size;

@@ -94,9 +94,18 @@ class File(Protocol):
     path: str
 
     @property
-    def size(self) -> int: ...
-    def read(self, offset: int, size: int, /) -> memoryview: ...
-    def read_many(self, ranges: Sequence[tuple[int, int]], /) -> list[memoryview]: ...
+    def size(self) -> int:
+        """The number of bytes."""
+
+    def read(self, offset: int, size: int, /) -> memoryview:
+        """``size`` bytes from ``offset``, fewer at the end of the file. They stay valid for as long as the view is held.
+
+        Raises:
+            CorruptFile: The file shrank.
+        """
+
+    def read_many(self, ranges: Sequence[tuple[int, int]], /) -> list[memoryview]:
+        """As :meth:`read`, for several ``(offset, size)``."""
 
 
 class Piece(Protocol):
@@ -114,9 +123,19 @@ class Codec(Protocol):
     name: str
     schema: Schema
 
-    def decode_batch(self, spans: Any, /) -> Batch: ...
-    def decode(self, payload: Any, /) -> Example: ...
-    def narrowed(self, names: tuple[str, ...], /) -> Codec: ...
+    def decode_batch(self, spans: Any, /) -> Batch:
+        """One column per feature of ``schema``, with a row for each of the payloads, which are native spans.
+
+        Raises:
+            CorruptRecord: A payload is damaged; ``where.record`` is its place among them.
+            SchemaMismatch: A payload does not fit ``schema``.
+        """
+
+    def decode(self, payload: Any, /) -> Example:
+        """The example of one payload, a buffer of bytes. Raises as :meth:`decode_batch`."""
+
+    def narrowed(self, names: tuple[str, ...], /) -> Codec:
+        """The codec that decodes these features only."""
 
 
 @runtime_checkable
@@ -128,7 +147,12 @@ class ReadsBatches(Protocol):
 
     def __len__(self) -> int: ...
     def __getitem__(self, index: int, /) -> Any: ...
-    def batch(self, indices: Indices, /) -> Batch: ...
+    def batch(self, indices: Indices, /) -> Batch:
+        """One column per feature, with a row for each index.
+
+        Args:
+            indices: ``int64 (k,)``, from 0 to below the length, in any order, also repeated.
+        """
 
 
 def reads_batches(given: object) -> TypeGuard[ReadsBatches]:
@@ -305,4 +329,4 @@ class Sampler(Protocol):
 
     def __len__(self) -> int: ...
     def indices(self, epoch: int, start: int, stop: int, /) -> Indices:
-        """The indices at positions ``start`` up to ``stop`` of one epoch."""
+        """``int64 (stop - start,)``: the indices at positions ``start`` up to ``stop`` of one epoch, each from 0 to below the source's length."""

@@ -33,7 +33,7 @@ from headrace.loading.report import LoaderReport
 from headrace.loading.rounds import Cursor, JobMemory, RoundPlan
 from headrace.loading.thread_choice import ThreadChoice, remembered_choice
 from headrace.loading.workers.pool import StartMethod, check_workers
-from headrace.sampling.samplers import InOrder, Shuffled
+from headrace.sampling.samplers import InOrder, Shuffled, check_seed
 from headrace.sources.operations.near_misses import FOR_LOADERS, explain_missing
 
 __all__ = ["Loader", "idle_bytes"]
@@ -142,7 +142,7 @@ class Loader(Iterable[Batch_co]):
     ) -> None:
         source = _as_source(source)
         shuffle, drop_last = flag(shuffle, "shuffle"), flag(drop_last, "drop_last")
-        seed = Shuffled(0, seed=whole(seed, "seed")).seed
+        seed = check_seed(whole(seed, "seed"))
         _check_order(sampler)
         if shuffle and sampler is not None:
             raise ValueError("a sampler is an order: give either shuffle=True or sampler=, not both")

@@ -281,7 +281,7 @@ def _refuse_objects(column: Any, name: str) -> Any:
 
 
 def _sparse_column(column: Any, name: str) -> Any:
-    if len(column.shape) != len(("rows", "columns")):
+    if len(column.shape) != 2:
         raise _no_column(name, f"a sparse array of shape {column.shape}")
     return column if column.format == "csr" else column.tocsr()
 

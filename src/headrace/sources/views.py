@@ -197,12 +197,13 @@ def rename_features(node: Node, names: Mapping[str, str]) -> Node:
     """The same features under new names: ``{old: new}``; those not named keep theirs.
 
     Raises:
+        NoSuchFeature: There is no feature of an old name.
         SchemaMismatch: Two features would have one name.
     """
     if not isinstance(names, Mapping):
         raise TypeError(f"rename takes {{old: new}}, got {type(names).__name__} {names!r:.80}")
     for name in names:
-        _ = node.schema[name]
+        _ = node.schema[name]  # raises NoSuchFeature
     found: dict[str, str] = {}
     for name in node.schema:
         new = names.get(name, name)
@@ -282,9 +283,8 @@ class Concatenated:
         if all(runs is None for runs in parts):
             return None
         ends = [0, *self._ends.tolist()]
-        firsts = [
-            end + (np.zeros(1, np.int64) if runs is None else runs[:-1]) for runs, end in zip(parts, ends, strict=False)
-        ]
+        begins = [np.zeros(1, np.int64) if runs is None else runs[:-1] for runs in parts]
+        firsts = [end + each for end, each in zip(ends[:-1], begins, strict=True)]
         return np.concatenate([*firsts, ends[-1:]]).astype(np.int64)
 
     def narrow(self, names: tuple[str, ...], /) -> Node:

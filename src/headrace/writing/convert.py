@@ -235,6 +235,10 @@ def convert(  # noqa: PLR0913 - each is a separate choice with a default
 
     Raises:
         UnsupportedData: ``dst`` exists, or a feature would be lost; the message says which, and why.
+        NoFiles: There are no files at ``src``.
+        CorruptRecord, CorruptFile: There is damage, and ``on_corrupt`` is ``"raise"``.
+        SchemaMismatch: An example does not fit ``schema``.
+        ValueError: ``on_corrupt`` is given with a source.
     """
     word(codec, "codec")
     names(columns, "columns")

@@ -49,6 +49,8 @@ def write_records(
 
     Raises:
         TypeError: A record is not bytes.
+        UnsupportedData: The format holds typed columns, or ``path`` is a folder.
+        OSError: The file cannot be written; an existing one stays.
     """
     is_one = isinstance(records, (bytes, bytearray, memoryview, str, Mapping))
     if is_one or not (hasattr(records, "__iter__") or hasattr(records, "__getitem__")):
@@ -94,6 +96,11 @@ def write(
 
     Returns:
         The number of examples written.
+
+    Raises:
+        UnsupportedData: The format cannot hold a feature, or ``path`` is a folder of other files.
+        SchemaMismatch: An example does not fit ``schema``, or the examples before it.
+        OSError: The files cannot be written; existing ones stay.
     """
     word(codec, "codec")
     progress = flag(progress, "progress")

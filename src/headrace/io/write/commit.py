@@ -69,22 +69,20 @@ class _Naming:
         path: The name.
         old: The version of what was there when the journal was written.
         new: The version of what gets the name.
-        is_known: Whether the journal says both.
     """
 
     path: str
     old: Version
     new: Version
-    is_known: bool
 
     def is_outdated(self) -> bool:
         """Whether something was written to the path after the journal."""
         found = version_of(self.path)
-        return self.is_known and found is not None and not same_version(found, self.old)
+        return found is not None and not same_version(found, self.old)
 
     def is_given(self) -> bool:
         """Whether the new file is at the path."""
-        return same_version(version_of(self.path), self.new) if self.is_known else os.path.lexists(self.path)
+        return same_version(version_of(self.path), self.new)
 
 
 def give_names(folder: str, names: Mapping[str, str]) -> None:
@@ -106,8 +104,7 @@ def give_names(folder: str, names: Mapping[str, str]) -> None:
             raise ValueError(f"{path} is not beside {folder}")
         refuse_special_file(path)
     namings = {
-        name: _Naming(path, version_of(path), version_of(os.path.join(folder, name)), is_known=True)
-        for name, path in names.items()
+        name: _Naming(path, version_of(path), version_of(os.path.join(folder, name))) for name, path in names.items()
     }
     try:
         _write_journal(folder, namings)
@@ -164,18 +161,10 @@ def _read_journal(folder: str) -> dict[str, _Naming]:
         return {}
     if not isinstance(noted, dict):
         return {}
-    entries = {name: each if isinstance(each, list) else [each] for name, each in noted.items()}
-    if not all(len(each) in (1, 3) and _is_plain(name) and _is_plain(each[0]) for name, each in entries.items()):
-        return {}
-    if not all(_is_version(version) for each in entries.values() for version in each[1:]):
+    if not all(_is_plain(name) and _is_entry(each) for name, each in noted.items()):
         return {}
     beside = _beside(folder)
-    return {
-        name: _Naming(os.path.join(beside, each[0]), each[1], each[2], is_known=True)
-        if len(each) > 1
-        else _Naming(os.path.join(beside, each[0]), None, None, is_known=False)
-        for name, each in entries.items()
-    }
+    return {name: _Naming(os.path.join(beside, path), old, new) for name, (path, old, new) in noted.items()}
 
 
 def _is_ours(folder: str) -> bool:
@@ -185,6 +174,14 @@ def _is_ours(folder: str) -> bool:
 def _is_plain(name: Any) -> bool:
     """Whether a name is that of a file in a folder, and not a path."""
     return isinstance(name, str) and name == os.path.basename(name) and name not in ("", ".", "..") and "\0" not in name
+
+
+def _is_entry(noted: Any) -> bool:
+    """Whether something stands for a name and two versions."""
+    if not isinstance(noted, list) or len(noted) != 3:
+        return False
+    name, *versions = noted
+    return _is_plain(name) and all(map(_is_version, versions))
 
 
 def _is_version(noted: Any) -> bool:

@@ -105,7 +105,7 @@ def image_of(value: Any, feature: Feature, size: int) -> Media:
 
 
 def _three_axes(pixels: Pixels) -> Pixels:
-    return pixels[:, :, None] if pixels.ndim < len(("height", "width", "channels")) else pixels
+    return pixels[:, :, None] if pixels.ndim == 2 else pixels
 
 
 def _scale_down(pixels: Pixels, size: int) -> Pixels:

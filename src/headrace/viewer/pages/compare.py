@@ -165,7 +165,7 @@ def is_equal(left: Any, right: Any) -> bool:
     """
     arrays = [each for each in (left, right) if isinstance(each, (np.ndarray, np.generic)) and each.dtype != object]
     if (
-        len(arrays) == len((left, right))
+        len(arrays) == 2
         and left.shape == right.shape
         and not {"S", "U"} & {a.dtype.kind for a in arrays}
     ):
@@ -200,7 +200,7 @@ def compare_page(datasets: list[ShownDataset], query: Query, base: str, works: W
     Raises:
         BadQuery: There are fewer than two, or no such numbers.
     """
-    if len(datasets) < len(("left", "right")):
+    if len(datasets) < 2:
         raise BadQuery("comparing needs two paths: headrace view BEFORE AFTER")
     most = len(datasets) - 1
     numbers = query.number("left", 0, most=most), query.number("right", 1, most=most)
