@@ -232,7 +232,7 @@ def lock(fd: int, *, shared: bool = False, wait: bool = False) -> bool:
 
 
 def is_locked_elsewhere(fd: int) -> bool:
-    """Lock an open file, unless it is locked; returns whether it was. Where there are no locks, nothing is."""
+    """Lock an open file unless another process holds the lock; return whether one does. Always false where there are no locks."""
     if sys.platform == "win32":
         return False
     try:

@@ -49,8 +49,8 @@ class Loader(Iterable[Batch_co]):
     """Iterates over batches of a source, prefetched by threads or processes, in an order that can be resumed to the exact batch.
 
     ``for batch in loader`` runs through ``epochs`` epochs; the next such loop runs the following ones. After a loop that ended
-    early, the next one continues with the next batch: make a new loader for each evaluation. So does a loader that loads the
-    state of another one, in any process.
+    early, the next one continues with the next batch, and so does a loader, in any process, that has loaded this one's state. Make
+    a new loader for each evaluation.
 
     The contents of a batch depend only on the source, the order, ``batch_size`` and ``shard``: not on threads, workers,
     prefetching, timing, or where a run was stopped and resumed.

@@ -88,7 +88,7 @@ class TableNode:
 
 
 def table_node(records: Table, schema: Schema | None = None) -> Node:
-    """A table as a node. A schema that is given is what the rows are read as, or checked against where the format has only one way.
+    """A table as a node. Rows are read with a given schema, or checked against it if the types of the format are fixed.
 
     Raises:
         SchemaMismatch: A feature of the table is not what the schema says.
@@ -195,7 +195,7 @@ def as_columns(columns: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _table_of(column: Any, name: str) -> Callable[[], Any] | None:
-    """Makes a table or frame of a series or an Arrow array, whose values NumPy may take for others; ``None`` for anything else."""
+    """Converts a series or an Arrow array to a table or frame, because NumPy may change its values; ``None`` for anything else."""
     library = type(column).__module__.partition(".")[0]
     if library == "pyarrow" and hasattr(column, "null_count"):
         return lambda: require("pyarrow", extra="arrow").table({name: column})

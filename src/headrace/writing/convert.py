@@ -58,7 +58,7 @@ AT_ONCE = 1024
 
 
 def _versions(source: Source) -> str:
-    """A key that changes with the files, also those that rows name. A fingerprint depends only on the first and last example."""
+    """A key that changes when a file changes, including files that rows refer to. A fingerprint depends only on the first and last example."""
     paths = [*(path for records in records_below(source.node) for path in files_of(records)), *named_files(source)]
     here = [str(path) for path in paths if not is_url(path)]
     signatures = list(map(_signature_of, here))

@@ -77,7 +77,7 @@ def batches_of(source: Source, start: int, stop: int) -> Iterator[tuple[int, Bat
 
 
 def written_schema(source: Source) -> Schema:
-    """The schema to write a source with. The values of a function may vary more than its first example shows: about 1,000 more are asked."""
+    """The schema to write a source with. A function's values may vary more than its first example shows, so about 1,000 more are read."""
     schema = source.schema
     if not source.cuts_cleanly:
         # The first batch has few examples. Their size decides how many fit into memory.

@@ -167,7 +167,7 @@ def _count(batch: Any) -> int:
 
 
 def _settle(source: Source, batches: Iterator[Any]) -> tuple[Schema, Iterator[Any]]:
-    """The schema to write, and all batches. The values of a function may vary more than the first example shows: up to 1,024 more are asked."""
+    """The schema to write, and all batches. A function's values may vary more than its first example shows, so about 1,000 more are read."""
     schema = source.schema
     if source.cuts_cleanly:
         return schema, batches

@@ -6,8 +6,8 @@ A single file replaces the old one in one step of the file system. For several t
 2. All old files are moved into the folder.
 3. The new files get their names.
 
-So the names never stand for files of both, and a reader sees the old files, or the new ones, or that some are missing. It opens them one by one, though: one that
-opens them during all three steps may get files of both. An error takes everything back. After a kill the journal
+So the names never refer to a mixture: a reader finds the old files, the new ones, or some missing. (A reader that opens the files one by
+one during all three steps may still get some of each.) After an error, every rename is undone. After a kill the journal
 is there, and :func:`finish_names` does the rest. It is called by the next writer of the same files, and by the removal of
 abandoned files. Much may have happened until then: a file that was written after the journal is newer than the one that waits, and is kept.
 """
@@ -151,7 +151,7 @@ def _beside(folder: str) -> str:
 
 
 def _read_journal(folder: str) -> dict[str, _Naming]:
-    """What the journal says. Nothing if it is not one of ours: it never names a file elsewhere, or one for another user."""
+    """What the journal says. Empty if it is not ours: a planted one must not move files elsewhere or of another user."""
     if not _is_ours(folder):
         return {}
     try:

@@ -128,7 +128,7 @@ def _locked_error(first: str, owner: str) -> UnsupportedData:
 
 
 def remove_abandoned(folder: str, name: str) -> None:
-    """Remove leftovers of dead writers from a folder, before ``name`` is written there. Files that were getting their names get them."""
+    """Remove leftovers of dead writers from a folder, before ``name`` is written there. Renames that a killed writer had begun are finished."""
     before = "." + os.fsdecode(os.fsencode(name)[:NAME_BYTES]) + "."
     for found in _temporaries(folder, int(time.monotonic())):
         path = os.path.join(folder, found)
@@ -350,7 +350,7 @@ class DeferredRenames:
 
 
 def _are_replaced(targets: list[str]) -> bool:
-    """Whether some files replace others of one folder, where a kill between two names would leave a mixture of old and new ones."""
+    """Whether the files replace existing files of one folder, so that a kill between two renames would leave a mixture."""
     there = [target for target in targets if os.path.lexists(target)]
     return bool(there) and all(map(os.path.isfile, there)) and len(set(map(os.path.dirname, targets))) == 1
 

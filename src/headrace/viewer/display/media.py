@@ -30,7 +30,7 @@ SHOWN_AS_STORED = {
     "webp": "image/webp",
     "bmp": "image/bmp",
 }
-"""Encodings that browsers show. Others are encoded again; there is no SVG among images that Headrace knows."""
+"""Encodings that browsers show. Others are encoded again. Headrace does not recognise SVG, so it is never shown."""
 GREY, COLOURS = 1, 3
 DEFAULT_RATE = 16_000
 
