@@ -40,7 +40,6 @@ __all__ = [
     "Streams",
     "class_defines",
     "defines",
-    "known_bytes",
     "offers",
     "reads_batches",
 ]
@@ -243,12 +242,6 @@ class KnowsSizes(Protocol):
 
         There is at least one of them, and ``stop`` may be beyond the end.
         """
-
-
-def known_bytes(source: Any, first: int, stop: int) -> int:
-    """What :class:`KnowsSizes` asks for; 0 if the source does not say."""
-    kind: Any = type(source)
-    return source.stored_bytes(first, stop) if class_defines(kind, KnowsSizes) else 0
 
 
 @runtime_checkable

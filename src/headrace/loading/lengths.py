@@ -349,7 +349,6 @@ def _check_lengths(name: str, lengths: Indices, most: int) -> None:
         )
 
 
-
 def check_new(features: Container[str], *made: str) -> None:
     """Check that no feature has the name of one that packing or padding makes.
 
@@ -377,7 +376,6 @@ def _rows_of(batch: Mapping[str, Any], name: str) -> Ragged:
         hint = did_you_mean(name, batch)
         raise NoSuchFeature(Where(), expected=f"one of the features {list(batch)}", found=repr(name), hint=hint)
     return ragged_rows(batch[name], name)
-
 
 
 def _put(value: Any, **fields: Any) -> None:

@@ -193,7 +193,9 @@ def _advise_transform(report: LoaderReport) -> str:
     more = _more_threads(report)
     if report.workers:
         return f"map_batch is the limit. {more or 'Write' + _FASTER}"
-    start = "map_batch is the limit. NumPy on whole batches runs in all threads at once, a Python loop in one at a time: "
+    start = (
+        "map_batch is the limit. NumPy on whole batches runs in all threads at once, a Python loop in one at a time: "
+    )
     return start + (more or "workers= runs it in all cores, or write" + _FASTER)
 
 

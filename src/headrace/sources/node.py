@@ -187,9 +187,10 @@ def checked_reader(node: Node) -> Callable[[Indices], Batch]:
     return node.checked_reader() if class_defines(type(node), ReadsChecked) else node.batch  # type: ignore[attr-defined]
 
 
-def stored_bytes(node: Node, first: int, stop: int) -> int:
-    """About how many bytes the examples from ``first`` up to ``stop`` take where they are stored; 0 if that is not known."""
-    return node.stored_bytes(first, stop) if class_defines(type(node), KnowsSizes) else 0  # type: ignore[attr-defined]
+def stored_bytes(node: Any, first: int, stop: int) -> int:
+    """What :class:`~headrace.contracts.protocols.KnowsSizes` asks of a node, records or a table; 0 if they do not say."""
+    kind: Any = type(node)
+    return node.stored_bytes(first, stop) if class_defines(kind, KnowsSizes) else 0
 
 
 def random_streams(node: Node) -> int:

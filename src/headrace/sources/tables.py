@@ -11,13 +11,13 @@ import numpy.typing as npt
 from headrace import _hooks
 from headrace._numbers import to_array
 from headrace._optional import require
-from headrace.contracts.protocols import CutsCleanly, defines, known_bytes
+from headrace.contracts.protocols import CutsCleanly, defines
 from headrace.contracts.records import GivesReader, IsUnnamed, ReadsBlocks, Table, TakesSchema, check_given
 from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch, Example, Indices, Ragged, bytes_of, take_rows, without_objects
 from headrace.errors import MissingExtra, SchemaMismatch, UnsupportedData, Where
-from headrace.sources.node import Node, list_rows, read_blocks
+from headrace.sources.node import Node, list_rows, read_blocks, stored_bytes
 from headrace.sources.stacking import check_kinds, schema_of, stack_values
 from headrace.sources.views import Selected
 
@@ -84,7 +84,7 @@ class TableNode:
         return not defines(self.records, CutsCleanly) or self.records.cuts_cleanly
 
     def stored_bytes(self, first: int, stop: int, /) -> int:
-        return known_bytes(self.records, first, stop)
+        return stored_bytes(self.records, first, stop)
 
 
 def table_node(records: Table, schema: Schema | None = None) -> Node:

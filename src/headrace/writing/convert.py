@@ -50,7 +50,9 @@ __all__ = ["Converted", "convert"]
 
 FINAL = (CorruptRecord, CorruptFile, SchemaMismatch, UnsupportedData)
 """Errors that the same call would raise again: no finished work is kept for it."""
-UNKNOWN = "Finished work is not kept, because a function uses objects that cannot be compared with those of the next call."
+UNKNOWN = (
+    "Finished work is not kept, because a function uses objects that cannot be compared with those of the next call."
+)
 
 
 AT_ONCE = 1024

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterator, Mapping
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -45,6 +45,7 @@ __all__ = [
     "refuse_without_features",
     "row_sizer",
     "rows_of",
+    "settle_schema",
     "slice_rows",
     "storable",
     "writes_joined",
@@ -77,13 +78,23 @@ def batches_of(source: Source, start: int, stop: int) -> Iterator[tuple[int, Bat
 
 
 def written_schema(source: Source) -> Schema:
-    """The schema to write a source with. A function's values may vary more than its first example shows, so about 1,000 more are read."""
-    schema = source.schema
-    if not source.cuts_cleanly:
-        # The first batch has few examples. Their size decides how many fit into memory.
-        for _, batch in islice(batches_of(source, 0, len(source)), 2):
-            schema = widen(schema, batch)
+    """The schema to write a source with: see :func:`settle_schema`."""
+    schema, _ = settle_schema(source, (batch for _, batch in batches_of(source, 0, len(source))))
     return schema
+
+
+def settle_schema(source: Source, batches: Iterator[Batch]) -> tuple[Schema, Iterator[Batch]]:
+    """The schema to write a source with, and all of its batches, also those that were read to find it.
+
+    A function's values may vary more than its first example shows, so about 1,000 more are read.
+    """
+    schema = source.schema
+    if source.cuts_cleanly:
+        return schema, batches
+    first = list(islice(batches, 2))  # The first batch has few examples. Their size decides how many fit into memory.
+    for batch in first:
+        schema = widen(schema, batch)
+    return schema, chain(first, batches)
 
 
 def encoders_of(schema: Schema) -> dict[str, ImageEncoder]:

@@ -91,11 +91,7 @@ def has_pixels(feature: Feature) -> bool:
     if feature.dtype != "uint8" or not feature.is_fixed or len(feature.shape) not in (2, 3):
         return False
     sides = [int(length or 0) for length in feature.shape]
-    return (
-        min(sides[:2]) >= LEAST_SIDE
-        and (len(sides) == GREY_AXES or sides[2] in (1, 3, 4))
-        and math.prod(sides) > 0
-    )
+    return min(sides[:2]) >= LEAST_SIDE and (len(sides) == GREY_AXES or sides[2] in (1, 3, 4)) and math.prod(sides) > 0
 
 
 def small_cell(value: Any, place: CellPlace) -> Markup:

@@ -164,11 +164,7 @@ def is_equal(left: Any, right: Any) -> bool:
     (True, False)
     """
     arrays = [each for each in (left, right) if isinstance(each, (np.ndarray, np.generic)) and each.dtype != object]
-    if (
-        len(arrays) == 2
-        and left.shape == right.shape
-        and not {"S", "U"} & {a.dtype.kind for a in arrays}
-    ):
+    if len(arrays) == 2 and left.shape == right.shape and not {"S", "U"} & {a.dtype.kind for a in arrays}:
         return not _unequal(*arrays).any()
     left, right = _plain(left), _plain(right)
     if isinstance(left, list) and isinstance(right, list):
