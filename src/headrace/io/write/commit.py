@@ -17,7 +17,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ from typing import Any
 
 from headrace.io.faults import name_in_errors, refuse_special_file
 from headrace.io.local.signatures import Signature
-from headrace.io.system import sync_folder
+from headrace.io.system import remove_path, sync_folder
 
 __all__ = ["finish_names", "give_names", "has_journal", "names_given", "same_version", "version_of"]
 
@@ -210,7 +209,7 @@ def _move(folder: str, names: Mapping[str, str]) -> None:
     for name, path in waiting.items():
         if os.path.lexists(path) and not _is_replaced_at_once(folder, names):
             aside = os.path.join(folder, name + OLD)
-            _remove(aside)
+            remove_path(aside)
             with name_in_errors(path):
                 os.replace(path, aside)
     for name, path in waiting.items():
@@ -237,14 +236,6 @@ def _take_back(folder: str, names: Mapping[str, str]) -> None:
             if os.path.lexists(aside):
                 os.replace(aside, path)
         os.unlink(os.path.join(folder, JOURNAL))
-
-
-def _remove(path: str) -> None:
-    if os.path.isdir(path) and not os.path.islink(path):
-        shutil.rmtree(path)
-    else:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(path)
 
 
 def _sync(names: Mapping[str, str]) -> None:

@@ -27,7 +27,7 @@ from headrace.errors import UnsupportedData, Where
 from headrace.io.cache.folder import cache_key
 from headrace.io.faults import close_quietly, name_in_errors
 from headrace.io.names import TEMPORARY_SUFFIX
-from headrace.io.system import boot_id, is_locked_elsewhere, lock, sync_folder
+from headrace.io.system import boot_id, is_locked_elsewhere, lock, remove_path, sync_folder
 from headrace.io.threads import ThreadPool
 from headrace.io.write.commit import finish_names, give_names, has_journal
 
@@ -141,7 +141,7 @@ def remove_abandoned(folder: str, name: str) -> None:
             else:
                 is_dead = _is_unused(path, UNKNOWN_AFTER_S if has_journal(path) else ANCIENT_AFTER_S)
             if is_dead and finish_names(path):
-                _remove(path)
+                remove_path(path)
 
 
 @lru_cache(maxsize=4)
@@ -218,13 +218,6 @@ def _is_unused(path: str, seconds: float) -> bool:
         return lock(fd)
     finally:
         close_quietly(fd)
-
-
-def _remove(path: str) -> None:
-    if os.path.isdir(path) and not os.path.islink(path):
-        shutil.rmtree(path)
-    else:
-        os.unlink(path)
 
 
 MOST_THREADS = 8  # that wait for the disk: they mostly share one commit of its journal
