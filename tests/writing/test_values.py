@@ -267,7 +267,8 @@ def test_any_values_from_any_format_to_any_other(tmp_path_factory, made, first, 
     source = hr.open(path, format=first, schema=schema, decode=False)
     there = pairs.path_of(folder, second, "there")
     if convert(source, there, second, column):
-        convert_with_loss(source, there, second, column)
+        with contextlib.suppress(UnsupportedData):  # nothing remains, or a value without an equivalent
+            convert(source, there, second, column, allow_loss=True)
 
 
 NAMES = [

@@ -49,7 +49,6 @@ __all__ = [
     "slice_rows",
     "storable",
     "writes_joined",
-    "written_schema",
 ]
 
 
@@ -75,12 +74,6 @@ def batches_of(source: Source, start: int, stop: int) -> Iterator[tuple[int, Bat
         yield rows, batch
         sizer.note(start, rows, sum(map(size_of, batch.values())))
         start += rows
-
-
-def written_schema(source: Source) -> Schema:
-    """The schema to write a source with: see :func:`settle_schema`."""
-    schema, _ = settle_schema(source, (batch for _, batch in batches_of(source, 0, len(source))))
-    return schema
 
 
 def settle_schema(source: Source, batches: Iterator[Batch]) -> tuple[Schema, Iterator[Batch]]:
