@@ -33,8 +33,9 @@ enum class Fault : std::uint8_t {
     steps,            ///< A feature has no flat values, but steps.
 };
 
-/// What core throws for damaged or unsuitable bytes. Offsets count from the start of the caller's bytes. Besides, core throws
-/// std::bad_alloc, std::system_error for a failed mapping, and std::invalid_argument for specs that contradict each other.
+/// What core throws for damaged or unsuitable bytes. Offsets count from the start of the caller's bytes. Besides, core
+/// throws std::bad_alloc, std::system_error for a failed mapping, and std::invalid_argument for specs that contradict
+/// each other.
 struct FormatError : std::exception {
     Fault fault;
     std::uint64_t offset;       ///< The byte at which the fault was detected.

@@ -25,11 +25,11 @@ using Charset = std::array<std::string, 128>;
 struct Spec {
     std::size_t field = 0; ///< Its index in a row.
     Kind kind = Kind::text;
-    bool has_default = false;                 ///< Whether a missing value becomes `number` or `words`.
-    std::uint64_t number = 0;                 ///< The bits of the number that a missing one becomes.
-    std::string words;                        ///< The text that a missing one becomes.
-    bool exact = false;                       ///< float64 only: an integer that would be rounded is `wrong_kind`.
-    bool is_bytes = false;                    ///< text only: any bytes will do. Otherwise values are UTF-8 or `charset`.
+    bool has_default = false; ///< Whether a missing value becomes `number` or `words`.
+    std::uint64_t number = 0; ///< The bits of the number that a missing one becomes.
+    std::string words;        ///< The text that a missing one becomes.
+    bool exact = false;       ///< float64 only: an integer that would be rounded is `wrong_kind`.
+    bool is_bytes = false;    ///< text only: any bytes will do. Otherwise values are UTF-8 or `charset`.
     std::shared_ptr<const Charset> charset{}; ///< The characters of the text, which becomes UTF-8; by default UTF-8.
 };
 
