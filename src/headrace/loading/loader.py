@@ -362,7 +362,7 @@ def idle_bytes(memory: int | None) -> int:
 
 
 def _as_source(given: Any) -> ReadsBatches:
-    """The source, or one of what is accepted as one."""
+    """The source itself, or a source made from a frame, a table, a dict or an iterable."""
     return given if reads_batches(given) else _hooks.as_source(given)
 
 
