@@ -82,8 +82,8 @@ test-library: $(VENV)/.test
 check: lint tidy
 
 lint: $(VENV)/.test
-	$(BIN)/ruff check src tests benchmarks examples
-	$(BIN)/ruff format --check src tests benchmarks examples
+	$(BIN)/ruff check src tests benchmarks examples tools
+	$(BIN)/ruff format --check src tests benchmarks examples tools
 	@echo clang-format; $(BIN)/clang-format --dry-run --Werror $(CPP)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
@@ -93,8 +93,8 @@ tidy: $(VENV)/.test
 	nice $(BIN)/python tools/tidy.py $(TIDY)
 
 format: $(VENV)/.test
-	$(BIN)/ruff check --fix src tests benchmarks examples
-	$(BIN)/ruff format src tests benchmarks examples
+	$(BIN)/ruff check --fix src tests benchmarks examples tools
+	$(BIN)/ruff format src tests benchmarks examples tools
 	$(BIN)/clang-format -i $(CPP)
 
 stubs: $(VENV)/.test

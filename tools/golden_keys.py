@@ -55,7 +55,7 @@ def cut(chance, total):
 
 
 def features():
-    spec = {
+    return {
         "sparse": tf.io.SparseFeature("cell", "weight", tf.float32, 10),
         "matrix": tf.io.SparseFeature(["row", "column"], "number", tf.int64, [3, 4]),
         "flat": RAGGED(tf.int64, "values"),
@@ -69,7 +69,6 @@ def features():
         "by_two": RAGGED(tf.float32, "pairs", [RAGGED.UniformRowLength(2)]),
         "by_three_by_two": RAGGED(tf.float32, "pairs", [RAGGED.UniformRowLength(3), RAGGED.UniformRowLength(2)]),
     }
-    return spec
 
 
 def plain(value):

@@ -119,7 +119,7 @@ def names(value: object, name: str) -> None:
 
 
 def feature_names(features: Any, name: str) -> tuple[str, ...]:
-    """One name of a feature, or several, as several.
+    """Feature names as a tuple, from one name or several.
 
     Raises:
         TypeError: It is something else.
@@ -151,7 +151,7 @@ def refuse_index(array: npt.NDArray[Any]) -> TypeError:
 
 
 def check_position(index: int, count: int, what: str = "record") -> int:
-    """The position of one of ``count`` records. A negative index counts from the end; the position does not.
+    """Convert an index to a position from 0 to ``count - 1``. A negative index counts from the end.
 
     Raises:
         IndexError: It is outside.
@@ -171,7 +171,7 @@ def check_positions(rows: npt.ArrayLike, n: int) -> npt.NDArray[np.int64]:
     """Check positions among ``n`` rows. Negative ones count from the end; none of those returned is negative.
 
     Raises:
-        TypeError: They are not integers. Flags are none: they would be taken for the positions 1 and 0.
+        TypeError: They are not integers. Booleans are refused: NumPy would read them as positions 1 and 0.
         IndexError: One is outside.
     """
     found = check_integers(rows)
@@ -214,7 +214,7 @@ def refuse_rows(rows: Iterable[Any], error: Exception) -> None:
     """Raise an error that says why rows cannot be joined, in place of NumPy's.
 
     Raises:
-        TypeError: One is no array and no list.
+        TypeError: A row is neither an array nor a list.
         ValueError: Their values have different shapes.
     """
     for at, row in enumerate(rows):
@@ -234,7 +234,7 @@ def check_integers(given: npt.ArrayLike) -> npt.NDArray[Any]:
     """Check positions whose range is not known here: integers in one axis, or a single one.
 
     Raises:
-        TypeError: They are others. Flags are none: they would be taken for the positions 1 and 0.
+        TypeError: They are others. Booleans are refused: NumPy would read them as positions 1 and 0.
     """
     found = np.asarray(_to_host(given))
     if found.ndim > 1:
@@ -287,7 +287,7 @@ def _to_host(given: Any) -> Any:
 
 
 def check_fill(dtype: Any, fill: Any) -> None:
-    """Refuse a filling of numbers that would become another one.
+    """Refuse a fill value that the dtype would change.
 
     Args:
         dtype: Of NumPy or PyTorch.

@@ -18,14 +18,19 @@ KINDS = {0: "no values", 1: "bytes", 2: "float32", 3: "int64"}
 
 
 class NativeFault(Protocol):
-    """The attributes of ``_native.FormatError``."""
+    """The attributes of ``_native.FormatError``: see ``Fault`` in ``native/core/base/cursor.hpp``."""
 
     fault: str
     offset: int
+    """The byte, from the beginning of the buffer."""
     expected: int
+    """Its meaning depends on ``fault``."""
     found: int
+    """The same."""
     record: int
+    """The number of the record in the call; -1: not known."""
     feature: int
+    """The number of the feature in the decoder; -1: not known."""
 
 
 def describe(error: NativeFault, where: Where, features: Sequence[str] = ()) -> DataError:
@@ -169,8 +174,8 @@ def _describe_change(error: NativeFault, where: Where) -> DataError:
 def _describe_wrong_shape(_error: NativeFault, where: Where) -> DataError:
     return SchemaMismatch(
         where,
-        expected="a tensor of the schema's shape, sparse where that is",
-        found="one of another",
+        expected="a tensor with the schema's shape, sparse or dense as there",
+        found="another shape or layout",
         hint="Pass a schema= that describes the files.",
     )
 

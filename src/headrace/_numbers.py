@@ -1,6 +1,7 @@
-"""Numbers and times as arrays, none of them changed: how they are joined, compared, and filled up to one length.
+"""Join, compare and pad arrays of numbers and times without changing a value.
 
-NumPy makes floats of integers that no dtype holds together, and those round. Text and tensors are known by their attributes: both are above.
+NumPy converts integers that share no dtype to floats, which rounds them. Text columns and tensors are recognised by their attributes, because
+their classes are in higher layers.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ HINT = "Write all numbers of a feature as floats, or all as integers that one dt
 
 
 def to_array(value: Any, floats: type[np.floating[Any]] = np.float64) -> npt.NDArray[Any]:
-    """``np.asarray(value)``, without integers of a list that became other numbers.
+    """``np.asarray(value)``, but integers in a list keep their exact values.
 
     Args:
         value: An array, a number, or lists of numbers.
@@ -73,7 +74,7 @@ def to_array(value: Any, floats: type[np.floating[Any]] = np.float64) -> npt.NDA
 
 
 def is_safe(types: set[type], dtypes: set[np.dtype[Any]]) -> bool:
-    """Whether NumPy makes arrays of values, and joins them, without a change. ``False``: :func:`is_unchanged` tells.
+    """Whether joining certainly changes nothing, judged by the types alone. If not, check the result with :func:`is_unchanged`.
 
     Args:
         types: Those of the values.
@@ -96,7 +97,7 @@ def is_unchanged(joined: npt.NDArray[Any], arrays: Iterable[npt.NDArray[Any]]) -
 
 
 def align(arrays: Sequence[npt.NDArray[Any]]) -> Sequence[npt.NDArray[Any]]:
-    """Arrays of dtypes that NumPy joins without changing a number. Those without values do not count.
+    """The arrays, in dtypes that NumPy joins without changing a number. Empty arrays are ignored.
 
     Raises:
         SchemaMismatch: There are none. ``where.record`` is the position of the first array that does not fit.
@@ -133,7 +134,7 @@ def fill_masked(value: Any, at: int | None = None) -> Any:
 
 
 def find_present(column: Any) -> npt.NDArray[np.int64] | None:
-    """The rows of a column of objects that hold a value. ``None`` for a column that is none of optional values, or of texts without gaps."""
+    """The rows of an object column that hold a value, ``int64 (k,)``. ``None`` if the column holds no optional values, or text without gaps."""
     if type(column) is not np.ndarray or column.dtype != object or column.ndim != 1 or not len(column):
         return None
     is_present = np.fromiter((value is not None for value in column), bool, len(column))
@@ -150,7 +151,9 @@ def take_present(column: npt.NDArray[Any], rows: npt.NDArray[np.int64], dtype: n
 
 
 def join_rows(rows: Sequence[Any], dtype: npt.DTypeLike | None) -> tuple[npt.NDArray[Any], list[int]]:
-    """Arrays or lists end to end, and their lengths. Text or bytes of lists, of which some end in NULs, are objects: arrays drop those.
+    """Arrays or lists end to end, ``(sum of lengths, *inner)``, and the length of each.
+
+    If a text or bytes value in a list ends in NULs, the result is an object array, because other arrays drop them.
 
     Raises:
         SchemaMismatch: ``dtype`` is None, and no dtype holds all numbers, or rows mix numbers, text and bytes. Or ``dtype`` does not hold a
@@ -312,7 +315,7 @@ def _change_error(number: Any, at: int | None = None) -> SchemaMismatch:
 
 
 def choose_fill(values: Any, fill: Any) -> Any:
-    """What fills up a column.
+    """The value to pad a column with.
 
     Args:
         values: The values of the column: an array, a tensor, or :class:`~headrace.contracts.strings.Strings`.
@@ -345,7 +348,7 @@ def choose_fill(values: Any, fill: Any) -> Any:
 def place_values(
     values: Any, take: npt.NDArray[np.int64], to: npt.NDArray[np.int64], shape: tuple[int, int], fill: Any
 ) -> Any:
-    """Values at places of a new column, and a filling everywhere else.
+    """A new column, ``(*shape, *inner)``, of the kind of ``values``: values at given positions, and ``fill`` elsewhere.
 
     Args:
         values: ``ndarray (total, *inner)``, a tensor, or :class:`~headrace.contracts.strings.Strings`.

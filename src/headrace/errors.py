@@ -215,7 +215,7 @@ def in_words(error: BaseException) -> str:
     """The name and message of an exception of any library; only its name if the message itself fails."""
     try:
         return f"{type(error).__name__}: {error}"
-    except Exception:  # noqa: BLE001 - a function of the user, too
+    except Exception:  # noqa: BLE001 - __str__ of a user's exception may raise anything
         return type(error).__name__
 
 

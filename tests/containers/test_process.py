@@ -7,7 +7,8 @@ import threading
 import pytest
 
 from headrace.containers.training.process import LINE_LIMIT_BYTES, ProcessResult, run
-from headrace.containers.training.script_job import failure_text, one_line, reason, summary
+from headrace.containers.training.script_job import failure_text, reason, summary
+from headrace.contracts.job import shorten_reason
 
 
 def python(code, **options):
@@ -127,8 +128,8 @@ def test_reasons():
     assert reason(ProcessResult(status=2, errors=()), "a.py") == "a.py failed with exit code 2"
     assert reason(ProcessResult(status=-11, errors=()), "a.py") == "a.py was killed by SIGSEGV (signal 11)"
     assert reason(ProcessResult(status=-120, errors=()), "a.py") == "a.py was killed by signal 120"
-    assert len(one_line("x y\n" * 1000)) == 1024
-    assert one_line("a\n b") == "a b"
+    assert len(shorten_reason("x y\n" * 1000)) == 1024
+    assert shorten_reason("a\n b") == "a b"
 
 
 def test_the_text_of_a_failure():

@@ -193,7 +193,7 @@ def test_inner_axes_are_packed():
         (lambda: hr.Bucket("x", bounds=()), "bounds grow"),
         (lambda: hr.Bucket("x", bounds=(4, 4)), "bounds grow"),
         (lambda: hr.Pack("x", length=0), "length must be at least 1"),
-        (lambda: hr.Pack("x", length=1, overlong="cut"), "overlong is"),
+        (lambda: hr.Pack("x", length=1, overlong="cut"), "overlong must be 'raise', 'truncate' or 'split', got 'cut'"),
     ],
 )
 def test_arguments(make, words):

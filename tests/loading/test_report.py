@@ -119,7 +119,7 @@ def test_a_slow_consumer(clock):
         ({"transform_s": 0.9}, "workers= runs it in all cores, or write it in NumPy on whole batches"),
         ({"transform_s": 0.9, "threads": 0, "workers": 1}, "workers=2 would use all 2 cores"),
         ({"transform_s": 0.9, "threads": 0, "workers": 2}, "Write it in NumPy on whole batches"),
-        ({"carrying_s": 0.9, "threads": 0, "workers": 2}, "Carrying batches from the workers is the limit"),
+        ({"carrying_s": 0.9, "threads": 0, "workers": 2}, "Copying batches from the workers is the limit"),
         ({"transform_s": 0.9, "cores": 4}, "threads=3 would use all 4 cores"),
         ({"handover_s": 0.9}, "The hand-over is the limit"),
     ],

@@ -289,9 +289,9 @@ class TestFunctionsInTheFingerprint:
 
     def test_a_changed_state_is_named_as_such(self):
         loader = Loader(self.base, 2)
-        with pytest.raises(StateMismatch, match="The state was changed"):
+        with pytest.raises(StateMismatch, match="The state was edited"):
             loader.load_state_dict({**loader.state_dict(), "epoch": "1"})
-        with pytest.raises(StateMismatch, match="of another version"):
+        with pytest.raises(StateMismatch, match="from another version"):
             loader.load_state_dict({})
 
     def test_a_run_whose_last_example_fails_saves_its_state(self):

@@ -138,7 +138,7 @@ def test_a_node_of_your_own_is_a_source():
 
 def test_two_features_never_get_one_name(source):
     assert list(source.rename({"x": "y", "y": "x"}).schema) == ["y", "x", "name", "ids"]
-    with pytest.raises(SchemaMismatch, match="every feature name once, found it for 'x' and for 'y'"):
+    with pytest.raises(SchemaMismatch, match="every feature name once, found it twice, for 'x' and for 'y'"):
         source.rename({"x": "y"})
 
 

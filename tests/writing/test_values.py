@@ -201,14 +201,13 @@ def test_special_values_from_every_format_to_every_other(kind, tmp_path):
     for first, second in every[number % 29 :: 29]:
         source = hr.open(written[first], format=first, schema=schema, decode=False)
         there = pairs.path_of(tmp_path, second, f"from_{first}")
-        refused = convert(source, there, second, column)
-        if refused:
-            convert_with_loss(source, there, second, column)
+        if convert(source, there, second, column):
+            refused = convert(source, there, second, column, allow_loss=True)
+            assert refused == ((kind, second) in WITHOUT_EQUIVALENT), (written[first], second)
 
 
-def convert_with_loss(source, path, format, column):
-    with contextlib.suppress(UnsupportedData):  # nothing remains, or a value without an equivalent
-        convert(source, path, format, column, allow_loss=True)
+WITHOUT_EQUIVALENT = {("float16 infinite", "jsonl"), ("M8[D] ends", "avro"), ("M8[ms] years", "jsonl")}
+"""Of the pairs of values and formats that are tried, those that are refused although loss is allowed."""
 
 
 NUMBERS = st.sampled_from([*INTEGERS, "bool", "float16", "float32", "float64", "complex64"])
@@ -268,7 +267,8 @@ def test_any_values_from_any_format_to_any_other(tmp_path_factory, made, first, 
     source = hr.open(path, format=first, schema=schema, decode=False)
     there = pairs.path_of(folder, second, "there")
     if convert(source, there, second, column):
-        convert_with_loss(source, there, second, column)
+        with contextlib.suppress(UnsupportedData):  # nothing remains, or a value without an equivalent
+            convert(source, there, second, column, allow_loss=True)
 
 
 NAMES = [

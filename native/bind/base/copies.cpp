@@ -36,9 +36,9 @@ struct Column {
     nb::tuple inner; ///< The shape of a row.
 };
 
-/// Arrays whose rows are copied together. NumPy lets go of the interpreter lock for each array of 500 numbers or more,
-/// and two threads that copy many of them wait for each other most of the time. Here it is let go once, and not at all
-/// for a few bytes.
+/// Arrays whose rows are copied together. NumPy releases the GIL for each array of 500 numbers or more, and two threads
+/// that copy many of them wait for each other most of the time. Here it is released once, and not at all for a few
+/// bytes.
 class Columns {
   public:
     explicit Columns(nb::sequence arrays) {

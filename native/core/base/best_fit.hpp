@@ -16,7 +16,10 @@ class SmallestFrom {
     /// Numbers are below `limit`, at least 1.
     explicit SmallestFrom(std::size_t limit);
 
+    /// Adds a number below the limit, which may be a member already.
     void insert(std::size_t number) noexcept;
+
+    /// Removes a number below the limit, if it is a member.
     void erase(std::size_t number) noexcept;
 
     /// The smallest member that is at least `number`; `none` if there is none.

@@ -33,7 +33,9 @@ enum class Fault : std::uint8_t {
     steps,            ///< A feature has no flat values, but steps.
 };
 
-/// The only exception that core throws. Offsets count from the start of the caller's bytes.
+/// What core throws for damaged or unsuitable bytes. Offsets count from the start of the caller's bytes. Besides, core
+/// throws std::bad_alloc, std::system_error for a failed mapping, and std::invalid_argument for specs that contradict
+/// each other.
 struct FormatError : std::exception {
     Fault fault;
     std::uint64_t offset;       ///< The byte at which the fault was detected.
@@ -85,9 +87,16 @@ class Cursor {
           end_(bytes.data() + bytes.size()),
           base_(base) {}
 
+    /// The number of bytes that are left.
     [[nodiscard]] std::size_t remaining() const noexcept { return static_cast<std::size_t>(end_ - at_); }
+
+    /// Whether no byte is left.
     [[nodiscard]] bool done() const noexcept { return at_ == end_; }
+
+    /// The offset of the next byte, as in errors.
     [[nodiscard]] std::uint64_t offset() const noexcept { return base_ + static_cast<std::uint64_t>(at_ - begin_); }
+
+    /// The next byte in memory.
     [[nodiscard]] const std::byte* position() const noexcept { return at_; }
 
     /// A little-endian integer or float.
@@ -106,6 +115,7 @@ class Cursor {
         return taken;
     }
 
+    /// Passes over the next `size` bytes.
     void skip(std::uint64_t size) {
         need(size);
         at_ += size;

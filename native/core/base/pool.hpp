@@ -18,8 +18,8 @@ class Pool : public std::enable_shared_from_this<Pool> {
   public:
     using Clock = std::chrono::steady_clock;
 
-    /// Keeps at most `idle_limit` unused bytes, and frees the rest. Keeps no block longer than twice as long as `kept`
-    /// without using it, if there are calls of `take`.
+    /// Keeps at most `idle_limit` unused bytes, and frees the rest. Calls of `take` also free blocks that were unused
+    /// for `kept` to twice `kept`.
     explicit Pool(std::size_t idle_limit, Clock::duration kept = {});
     ~Pool();
     Pool(const Pool&) = delete;
@@ -48,6 +48,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
         std::size_t capacity_ = 0;
     };
 
+    /// A block of at least `size` bytes, recycled if possible. Throws std::bad_alloc.
     [[nodiscard]] Block take(std::size_t size);
 
     struct Stats {
@@ -56,6 +57,8 @@ class Pool : public std::enable_shared_from_this<Pool> {
         std::uint64_t taken;    ///< Blocks handed out so far.
         std::uint64_t recycled; ///< How many of them were recycled.
     };
+
+    /// What it holds now.
     [[nodiscard]] Stats stats() const;
 
     /// Changes the limit on unused bytes; blocks that are idle now stay.

@@ -51,8 +51,8 @@ class PayloadReader {
     /// The payload of record `i`, whose seal is checked. Each call is for a later record. Throws like Spans::check.
     Bytes read(std::size_t i);
 
-    /// Looks at the seal of the record that was read last, after its last use, if the guard of this thread would look
-    /// behind all records later: now the seal is in the nearest cache.
+    /// Call after the last use of the record read last. If this thread's guard has to test its seal, tests it now,
+    /// while it is in the nearest cache.
     void leave() noexcept {
         if (guard_ != nullptr) look_behind();
     }

@@ -56,8 +56,8 @@ class Columns {
     const Cpu& cpu_;
     BareCells bare_;
     std::shared_ptr<Pool> pool_;
-    bool numbers_may_miss_; ///< Whether a missing word could parse as a number,
-    bool truths_may_miss_;  ///< or is a truth value.
+    bool numbers_may_miss_; ///< Whether a word for a missing value could parse as a number.
+    bool truths_may_miss_;  ///< Whether a word for a missing value is a truth value.
     std::size_t bytes_;
     std::vector<Around> around_;        ///< What was seen around the numbers of each column.
     std::vector<NumberForm> forms_;     ///< How the numbers of each column are read.

@@ -28,8 +28,8 @@ struct GridColumn {
 /// The fields of rows that follow each other, found 64 bytes at a time. It holds a few rows at once, so that their text
 /// stays in the cache while it is read column by column.
 ///
-/// Only rows that are as they should be have a grid. Where `find` gives up, the slower ways find the fault, or find
-/// that there is none: quotes inside fields are text, and rows of a megabyte are allowed.
+/// Only regular rows have a grid. If `find` returns nothing, slower readers decide whether there is a fault: quotes
+/// inside fields are text, and rows of a megabyte are allowed.
 class FieldGrid {
   public:
     /// `width`: fields of every row.

@@ -14,6 +14,8 @@ namespace headrace::csv {
 class Words {
   public:
     explicit Words(std::vector<std::string> words);
+
+    /// Whether `text` is one of them.
     [[nodiscard]] bool has(std::string_view text) const noexcept;
 
     /// Whether any of them begins with this byte.

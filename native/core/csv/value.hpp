@@ -25,12 +25,12 @@ using Charset = std::array<std::string, 128>;
 struct Spec {
     std::size_t field = 0; ///< Its index in a row.
     Kind kind = Kind::text;
-    bool has_default = false;                 ///< Missing values become
-    std::uint64_t number = 0;                 ///< the bits of a number of the kind, or
-    std::string words;                        ///< a text.
-    bool exact = false;                       ///< float64 only: an integer that would be rounded is `wrong_kind`.
-    bool is_bytes = false;                    ///< text only: any bytes will do. Otherwise values must be UTF-8,
-    std::shared_ptr<const Charset> charset{}; ///< or of these characters, which become UTF-8.
+    bool has_default = false; ///< Whether a missing value becomes `number` or `words`.
+    std::uint64_t number = 0; ///< The bits of the number that a missing one becomes.
+    std::string words;        ///< The text that a missing one becomes.
+    bool exact = false;       ///< float64 only: an integer that would be rounded is `wrong_kind`.
+    bool is_bytes = false;    ///< text only: any bytes will do. Otherwise values are UTF-8 or `charset`.
+    std::shared_ptr<const Charset> charset{}; ///< The characters of the text, which becomes UTF-8; by default UTF-8.
 };
 
 /// Reads a number of `kind` at the start of `text` into its bits. Returns how many bytes it takes, 0 if there is none.

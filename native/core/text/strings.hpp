@@ -52,9 +52,13 @@ class StringsBuilder {
     /// `values` and `bytes` are expected, not limits. The caller has checked that they are plausible.
     StringsBuilder(std::shared_ptr<Pool> pool, std::size_t values, std::size_t bytes);
 
+    /// How many values there are.
     [[nodiscard]] std::size_t count() const noexcept { return count_; }
+
+    /// How many bytes they have together.
     [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
+    /// Appends a value.
     void add(Bytes value) {
         std::byte* const to = extend(value.size());
         if (!value.empty()) std::memcpy(to, value.data(), value.size());

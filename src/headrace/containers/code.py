@@ -90,7 +90,7 @@ def find_code(
     if entry_point is None:
         return _code_of_model(model_dir, environment or {}, source_dir)
     if not os.fspath(entry_point) or (source_dir is not None and not os.fspath(source_dir)):
-        raise JobFailed("entry_point and source_dir are paths, and one of them is an empty text")
+        raise JobFailed("entry_point and source_dir must be paths, and one of them is an empty string")
     if source_dir is None:
         path = Path(entry_point).expanduser().absolute()
         return _check_program(Code(folder=path.parent, program=path.name, is_whole=False))
@@ -145,7 +145,7 @@ def stage(code: Code, dependencies: Sequence[str | os.PathLike[str]], target: Pa
     for dependency in dependencies:
         path = Path(dependency).expanduser()
         if not os.fspath(dependency):
-            raise JobFailed("a dependency is an empty text, not a path")
+            raise JobFailed("a dependency is an empty string, not a path")
         _copy(path, target / path.absolute().name)
     staged_code = Code(folder=target, program=code.program)
     return _check_program(staged_code)

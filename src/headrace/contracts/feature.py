@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from headrace._arguments import choice
 from headrace._arguments import names as check_names
 from headrace._numbers import is_kept
 from headrace.contracts.feature_keys import RaggedKeys, SparseKeys, keys_from_json
@@ -138,8 +139,7 @@ class Feature:
     def _check_encoding(self) -> None:
         if self.encoding is None:
             return
-        if self.encoding not in (*ENCODINGS, SEVERAL_KINDS):
-            raise ValueError(f"encoding must be one of {(*ENCODINGS, SEVERAL_KINDS)}, got {self.encoding!r}")
+        choice(self.encoding, "encoding", (*ENCODINGS, SEVERAL_KINDS))
         if self.dtype != "bytes" and (self.dtype not in PIXELS or len(self.shape) < IMAGE_AXES):
             raise ValueError(
                 "an encoding goes with 'bytes', or with 'uint8' or 'uint16' whose last axes are height, width and channels; "

@@ -292,7 +292,7 @@ def _parse_size(value: object, name: str) -> tuple[int, int]:
     if not isinstance(value, (tuple, list)):
         side = _parse_side(value, name)
         return side, side
-    if len(value) != len(("height", "width")):
+    if len(value) != 2:
         raise ValueError(f"{name} is one number, or a height and a width, got {value!r}")
     return _parse_side(value[0], name), _parse_side(value[1], name)
 
@@ -319,6 +319,6 @@ def _parse_numbers(value: Any, name: str) -> tuple[float, ...]:
 
 def _parse_range(value: object, name: str, *, most: float) -> tuple[float, float]:
     numbers = _parse_numbers(value, name)
-    if len(numbers) != len(("least", "largest")) or not 0 < numbers[0] <= numbers[1] <= most:
+    if len(numbers) != 2 or not 0 < numbers[0] <= numbers[1] <= most:
         raise ValueError(f"{name} is the least and the largest value, above 0 and at most {most:g}, got {value!r}")
     return numbers[0], numbers[1]

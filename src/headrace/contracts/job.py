@@ -10,11 +10,18 @@ from typing import Literal, Protocol, runtime_checkable
 
 from headrace.contracts.serving import Handler
 
-__all__ = ["Channel", "Container", "InputMode", "Store", "StoredObject", "TrainingJob"]
+__all__ = ["Channel", "Container", "InputMode", "Store", "StoredObject", "TrainingJob", "shorten_reason"]
 
 InputMode = Literal["File", "FastFile", "Pipe"]
 
 DAY_S = 86400.0
+REASON_LIMIT = 1024  # characters of FailureReason
+
+
+def shorten_reason(text: str) -> str:
+    """A text without line ends, no longer than a FailureReason."""
+    joined = " ".join(text.split())
+    return joined if len(joined) <= REASON_LIMIT else joined[: REASON_LIMIT - 3] + "..."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,7 +40,6 @@ __all__ = [
     "Streams",
     "class_defines",
     "defines",
-    "known_bytes",
     "offers",
     "reads_batches",
 ]
@@ -94,9 +93,18 @@ class File(Protocol):
     path: str
 
     @property
-    def size(self) -> int: ...
-    def read(self, offset: int, size: int, /) -> memoryview: ...
-    def read_many(self, ranges: Sequence[tuple[int, int]], /) -> list[memoryview]: ...
+    def size(self) -> int:
+        """The number of bytes."""
+
+    def read(self, offset: int, size: int, /) -> memoryview:
+        """``size`` bytes from ``offset``, fewer at the end of the file. They stay valid for as long as the view is held.
+
+        Raises:
+            CorruptFile: The file shrank.
+        """
+
+    def read_many(self, ranges: Sequence[tuple[int, int]], /) -> list[memoryview]:
+        """As :meth:`read`, for several ``(offset, size)``."""
 
 
 class Piece(Protocol):
@@ -114,21 +122,36 @@ class Codec(Protocol):
     name: str
     schema: Schema
 
-    def decode_batch(self, spans: Any, /) -> Batch: ...
-    def decode(self, payload: Any, /) -> Example: ...
-    def narrowed(self, names: tuple[str, ...], /) -> Codec: ...
+    def decode_batch(self, spans: Any, /) -> Batch:
+        """One column per feature of ``schema``, with a row for each of the payloads, which are native spans.
+
+        Raises:
+            CorruptRecord: A payload is damaged; ``where.record`` is its place among them.
+            SchemaMismatch: A payload does not fit ``schema``.
+        """
+
+    def decode(self, payload: Any, /) -> Example:
+        """The example of one payload, a buffer of bytes. Raises as :meth:`decode_batch`."""
+
+    def narrowed(self, names: tuple[str, ...], /) -> Codec:
+        """The codec that decodes these features only."""
 
 
 @runtime_checkable
 class ReadsBatches(Protocol):
     """Examples by index, and stacked. Called from several threads at once.
 
-    This is all that a loader needs. What a source may offer besides is one of the protocols below each.
+    This is all that a loader needs. Each optional ability is a protocol of its own: below, in ``random_keys`` and in ``sources.node``.
     """
 
     def __len__(self) -> int: ...
     def __getitem__(self, index: int, /) -> Any: ...
-    def batch(self, indices: Indices, /) -> Batch: ...
+    def batch(self, indices: Indices, /) -> Batch:
+        """One column per feature, with a row for each index.
+
+        Args:
+            indices: ``int64 (k,)``, from 0 to below the length, in any order, also repeated.
+        """
 
 
 def reads_batches(given: object) -> TypeGuard[ReadsBatches]:
@@ -221,12 +244,6 @@ class KnowsSizes(Protocol):
         """
 
 
-def known_bytes(source: Any, first: int, stop: int) -> int:
-    """What :class:`KnowsSizes` asks for; 0 if the source does not say."""
-    kind: Any = type(source)
-    return source.stored_bytes(first, stop) if class_defines(kind, KnowsSizes) else 0
-
-
 @runtime_checkable
 class Fingerprinted(Protocol):
     """A source or sampler that can be told from another one; checked on resume."""
@@ -305,4 +322,4 @@ class Sampler(Protocol):
 
     def __len__(self) -> int: ...
     def indices(self, epoch: int, start: int, stop: int, /) -> Indices:
-        """The indices at positions ``start`` up to ``stop`` of one epoch."""
+        """``int64 (stop - start,)``: the indices at positions ``start`` up to ``stop`` of one epoch, each from 0 to below the source's length."""

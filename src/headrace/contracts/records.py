@@ -137,15 +137,19 @@ class Records(Protocol):
 
 
 class RecordWriter(Protocol):
-    """Takes records one by one. The file appears under its name at ``close``, or never."""
+    """Takes records one by one. The file appears under its name at ``close``, or never: ``abort`` removes what was written."""
 
     head: int
     """Bytes that :meth:`write_block` needs before each payload."""
     tail: int
     """Bytes that it needs after each."""
 
-    def write(self, payload: Buffer, /) -> None: ...
-    def write_many(self, payloads: Sequence[Buffer], /) -> None: ...
+    def write(self, payload: Buffer, /) -> None:
+        """Append one record."""
+
+    def write_many(self, payloads: Sequence[Buffer], /) -> None:
+        """Append several records."""
+
     def write_block(self, block: npt.NDArray[np.uint8], starts: Indices, sizes: Indices, /) -> None:
         """Append records that lie in one array with room round each payload. The array is given away."""
 
@@ -316,7 +320,7 @@ class ReadsFirst(Protocol):
 
 
 class BatchWriter(Protocol):
-    """Takes batches. The file appears under its name at ``close``, or never."""
+    """Takes batches. The file appears under its name at ``close``, or never: ``abort`` removes what was written."""
 
     def write_batch(self, batch: Mapping[str, Any], n: int, /) -> None:
         """Append ``n`` examples: columns as in :data:`~headrace.contracts.values.Batch`."""

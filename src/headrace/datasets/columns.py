@@ -298,7 +298,7 @@ class Steps(InnerExamples):
         return self._example(position % n)
 
     def _example(self, position: int) -> Any:
-        columns = self._of(lambda nested: nested.rows(position, position + 1))._decode_leaf()
+        columns = self._of(lambda nested: nested.rows(position, position + 1))._decode_columns()
         example = {name: column[0] for name, column in columns.items()}
         return example.get("", example)
 
@@ -312,9 +312,9 @@ class Steps(InnerExamples):
             Columns as from ``source.batch``; for single values, a dict with the name ``""``.
         """
         if indices is None:
-            return self._decode_leaf()
+            return self._decode_columns()
         checked = as_indices(indices, len(self))
-        return self._of(lambda nested: nested.take(checked))._decode_leaf()
+        return self._of(lambda nested: nested.take(checked))._decode_columns()
 
     @property
     def schema(self) -> Schema:
@@ -329,7 +329,7 @@ class Steps(InnerExamples):
     def _of(self, choose: Any) -> Steps:
         return Steps(self._name, self._columns, {name: choose(nested) for name, nested in self._values.items()})
 
-    def _decode_leaf(self) -> Batch:
+    def _decode_columns(self) -> Batch:
         return {name: self._columns[name].decode(nested) for name, nested in self._values.items()}
 
     def __repr__(self) -> str:

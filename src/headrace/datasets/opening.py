@@ -66,8 +66,8 @@ def prepared_on_demand(
             f"(download=False, or {SWITCH}=0).",
         ) from missing
     say(
-        f"{builder.full_name} is not there: downloading {builder.download_size / 1e6:.1f} MB and preparing it in "
-        f"{builder.folder(data_dir)} ({SWITCH}=0 forbids that)"
+        f"{builder.full_name} is not prepared yet: downloading {builder.download_size / 1e6:.1f} MB and preparing it in "
+        f"{builder.folder(data_dir)} ({SWITCH}=0 prevents this)"
     )
     builder.download_and_prepare(data_dir=data_dir)
 

@@ -85,6 +85,9 @@ def records(
             separate damage from the data after it refuse it.
         verify: ``False`` leaves payload checksums unchecked. Formats without any refuse it.
 
+    Returns:
+        A sequence: ``records[i]`` is a :class:`memoryview`, which stays valid for as long as it is held; iteration reads in order.
+
     Raises:
         NoFiles: There are no such files.
         UnknownFormat: The files are of no known format.

@@ -22,6 +22,7 @@ MOST = 4
 LEAST_SCORE = 0.5
 CLOSE = 0.15  # encodings this close to the best score are suggested too
 FIRST_NO_ASCII = 0x80
+LONGEST_CHARACTER = 4  # bytes, in any of the encodings
 CONTROLS = frozenset(range(32)) - frozenset(b"\t\n\r\f")
 RARE = 0.1
 LIKELY = 0.6
@@ -112,7 +113,7 @@ def _is_common(char: str, encoding: str, first: int, last: int) -> bool:
         encoded = char.encode(encoding)
     except UnicodeEncodeError:
         return False
-    return len(encoded) == len("12") and first <= encoded[0] <= last
+    return len(encoded) == 2 and first <= encoded[0] <= last
 
 
 CANDIDATES: dict[str, Callable[[str, str, str], float]] = {
@@ -159,7 +160,7 @@ def _decode(sample: bytes, encoding: str) -> str | None:
     try:
         text = sample.decode(encoding)
     except UnicodeDecodeError as error:
-        if error.start < len(sample) - len("1234"):
+        if error.start < len(sample) - LONGEST_CHARACTER:
             return None
         text = sample[: error.start].decode(encoding)  # cut inside a character
     beyond = [char for char in text if ord(char) >= FIRST_NO_ASCII]

@@ -118,8 +118,8 @@ def cache_emptied_error(path: str) -> UnsupportedData:
     return UnsupportedData(
         Where(path=path),
         expected="a cache folder that keeps a copy of this file while it is opened",
-        found="one that another process empties again and again",
-        hint="End that process, or let HEADRACE_CACHE_DIR name another folder.",
+        found="one that another process keeps emptying",
+        hint="Stop that process, or set HEADRACE_CACHE_DIR to another folder.",
     )
 
 
@@ -170,7 +170,7 @@ ODD_NAME = re.compile(r'[Pp]ath "([^"]*)"(?: contained|: Encountered)')
 METADATA = "169.254."
 """Address prefix of cloud metadata services, which are queried if the environment has no credentials."""
 ENVIRONMENT = "Credentials come from the environment (AWS_ACCESS_KEY_ID, GOOGLE_APPLICATION_CREDENTIALS, AZURE_STORAGE_ACCOUNT_NAME, ...)."
-OTHER_ANSWER = "Its server does not give the bytes that were asked for. Copy the file to this machine."
+OTHER_ANSWER = "The server does not return the requested bytes. Copy the file to this machine."
 EXPIRED = "Set the credentials of the store in the environment; they may have expired."
 
 

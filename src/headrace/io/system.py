@@ -31,6 +31,7 @@ __all__ = [
     "memory_limit",
     "most_open",
     "number_setting",
+    "remove_path",
     "size_setting",
     "spare_cores",
     "sync_folder",
@@ -232,7 +233,7 @@ def lock(fd: int, *, shared: bool = False, wait: bool = False) -> bool:
 
 
 def is_locked_elsewhere(fd: int) -> bool:
-    """Lock an open file, unless it is locked; returns whether it was. Where there are no locks, nothing is."""
+    """Lock an open file unless another process holds the lock; return whether one does. Always false where there are no locks."""
     if sys.platform == "win32":
         return False
     try:
@@ -290,6 +291,15 @@ def discard_folder(folder: str | os.PathLike[str]) -> None:
     for _ in range(2):  # rmtree gives up where closing a folder fails
         with contextlib.suppress(OSError):
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def remove_path(path: str) -> None:
+    """Remove a file, a link, or a folder with all that is in it. Does nothing if there is none."""
+    if os.path.isdir(path) and not os.path.islink(path):
+        shutil.rmtree(path)
+    else:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
 
 
 def size_setting(name: str) -> int | None:

@@ -6,23 +6,38 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from headrace import _hooks
+from headrace.contracts.job import shorten_reason
+from headrace.errors import JobFailed
 from headrace.io.system import lock, unlock
 from headrace.io.write.atomic import write_atomic
 
-__all__ = ["ABANDONED", "IN_PROGRESS", "HostLog", "JobFiles", "JobRecord", "read_named", "show"]
+__all__ = [
+    "ABANDONED",
+    "IN_PROGRESS",
+    "HostLog",
+    "JobFiles",
+    "JobRecord",
+    "failure_reason",
+    "read_named",
+    "show",
+    "timestamp",
+    "watching",
+]
 
 
 Record = TypeVar("Record")
 
 IN_PROGRESS = ("InProgress", "Stopping")
+KINDS = ("ClientError:", "AlgorithmError:", "InternalServerError:")
+CUSTOMER = "Customer error: "
 ABANDONED = "InternalServerError: the process that ran this job ended without finishing it (it was killed, or the machine went down)"
 
 
@@ -97,7 +112,7 @@ class JobRecord:
             "TrainingJobStatus": "InProgress",
             "SecondaryStatus": "Starting",
             "SecondaryStatusTransitions": [],
-            "CreationTime": _now(),
+            "CreationTime": timestamp(),
             "Pid": os.getpid(),
             **description,
         }
@@ -153,7 +168,7 @@ class JobRecord:
 
     def enter(self, secondary: str, message: str, *, status: str = "InProgress") -> None:
         """Enter the next stage."""
-        now = _now()
+        now = timestamp()
         transitions = self.content["SecondaryStatusTransitions"]
         if transitions:
             transitions[-1].setdefault("EndTime", now)
@@ -171,7 +186,7 @@ class JobRecord:
             self.content["FailureReason"] = reason
         if model is not None:
             self.content["ModelArtifacts"] = {"S3ModelArtifacts": model}
-        self.content["TrainingEndTime"] = _now()
+        self.content["TrainingEndTime"] = timestamp()
         self.enter(secondary or status, reason or f"Training job {status.lower()}", status=status)
 
     def save(self) -> None:
@@ -196,8 +211,33 @@ def read_named(read: Callable[[Path], Record], work_dir: Path, name: str, kind: 
         ) from error
 
 
-def _now() -> str:
+def timestamp() -> str:
+    """The time as records of training jobs have it, with ``+00:00``."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def failure_reason(error: Exception) -> str:
+    """Why a job failed, in the form of the API."""
+    text = str(error) if isinstance(error, JobFailed) else f"InternalServerError: {type(error).__name__}: {error}"
+    joined = " ".join(text.split())
+    if joined.startswith(CUSTOMER):  # built-in algorithms write the one, SageMaker reports the other
+        joined = f"ClientError: {joined.removeprefix(CUSTOMER)}"
+    if not joined.startswith(KINDS):
+        joined = f"AlgorithmError: {joined}"
+    return shorten_reason(joined)
+
+
+@contextmanager
+def watching(watch: Callable[[threading.Event], None], *, name: str) -> Iterator[None]:
+    """Run ``watch(over)`` in a thread of this name, until ``over`` is set at the end of the context."""
+    over = threading.Event()
+    watcher = threading.Thread(target=watch, args=(over,), name=name, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watcher.join()
 
 
 def show(line: str) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from headrace.contracts.job import Container, Store, TrainingJob
 from headrace.errors import JobFailed
-from headrace.jobs.record import HostLog, JobRecord
+from headrace.jobs.record import HostLog, JobRecord, failure_reason, watching
 from headrace.jobs.spec import TrainingSpec
 from headrace.jobs.store import check_folder
 from headrace.jobs.tree import (
@@ -29,8 +29,6 @@ from headrace.jobs.tree import (
 __all__ = ["TrainingRun", "arn_of", "job_of_host"]
 
 POLL_S = 0.1
-REASON_LIMIT = 1024
-CUSTOMER = "Customer error: "
 STOPS = ("Stopped", "MaxRuntimeExceeded")
 
 
@@ -123,7 +121,7 @@ class TrainingRun:
                 self._train(jobs)
             self._collect(jobs)
         except Exception as error:
-            reason = full_disk_reason(error, self._record.files.folder.parent) or _one_line(error)
+            reason = full_disk_reason(error, self._record.files.folder.parent) or failure_reason(error)
             self._save_output()
             # If the disk is full, the record stays in progress, and readers find that no process runs the job.
             with suppress(OSError):
@@ -201,17 +199,12 @@ class TrainingRun:
     @contextmanager
     def _while_watched(self) -> Iterator[None]:
         """Stop the containers on request or after the maximum runtime, in a thread."""
-        over = threading.Event()
-        watcher = threading.Thread(target=self._watch, args=(over,), name="headrace job watcher", daemon=True)
-        watcher.start()
-        try:
-            yield
-        except KeyboardInterrupt:
-            self._signal_stop("Stopped")
-            raise
-        finally:
-            over.set()
-            watcher.join()
+        with watching(self._watch, name="headrace job watcher"):
+            try:
+                yield
+            except KeyboardInterrupt:
+                self._signal_stop("Stopped")
+                raise
 
     def _watch(self, over: threading.Event) -> None:
         deadline = time.monotonic() + self._spec.max_runtime_s
@@ -266,15 +259,3 @@ class TrainingRun:
 def _wait_for_all(futures: list[Future[None]]) -> None:
     for future in futures:
         future.exception()
-
-
-def _one_line(error: Exception) -> str:
-    text = str(error) if isinstance(error, JobFailed) else f"InternalServerError: {type(error).__name__}: {error}"
-    joined = " ".join(text.split())
-    if joined.startswith(CUSTOMER):  # built-in algorithms write the one, SageMaker reports the other
-        joined = f"ClientError: {joined.removeprefix(CUSTOMER)}"
-    if isinstance(error, JobFailed) and not joined.startswith(
-        ("ClientError:", "AlgorithmError:", "InternalServerError:")
-    ):
-        joined = f"AlgorithmError: {joined}"
-    return joined if len(joined) <= REASON_LIMIT else joined[: REASON_LIMIT - 3] + "..."

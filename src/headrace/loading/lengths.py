@@ -10,16 +10,17 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from headrace._arguments import feature_names, whole
+from headrace._arguments import choice, feature_names, whole
 from headrace._numbers import choose_fill, place_values
 from headrace.contracts.values import LONG, Batch, Indices, Ragged, take_rows
 from headrace.errors import NoSuchFeature, SchemaMismatch, UnsupportedData, Where, did_you_mean
 from headrace.sources.tables import ragged_rows
 
-__all__ = ["Bucket", "Overlong", "Pack", "Pad", "Pieces", "check_dense", "check_new", "check_packing", "fill_packed"]
+__all__ = ["OVERLONG", "Bucket", "Overlong", "Pack", "Pad", "Pieces", "check_dense", "check_new", "fill_packed"]
 
 
 Overlong = Literal["raise", "truncate", "split"]
+OVERLONG: tuple[Overlong, ...] = ("raise", "truncate", "split")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,8 @@ class Pad:
     ) -> None:
         length = None if length is None else whole(length, "length", least=1)
         multiple = whole(multiple, "multiple", least=1)
-        _check(length is not None or not truncate, "truncate=True needs a length")
+        if truncate and length is None:
+            raise ValueError("truncate=True needs a length")
         _put(
             self,
             features=feature_names(features, "features"),
@@ -121,7 +123,8 @@ class Bucket:
     def __init__(self, feature: str, *, bounds: Sequence[int], fill: Any = None, truncate: bool = False) -> None:
         bounds = tuple(whole(bound, "a bound") for bound in bounds)
         grows = all(low < high for low, high in pairwise(bounds))
-        _check(bool(bounds) and bounds[0] >= 1 and grows, f"bounds grow from at least 1, got {bounds}")
+        if not bounds or bounds[0] < 1 or not grows:
+            raise ValueError(f"bounds grow from at least 1, got {bounds}")
         _put(self, feature=feature, bounds=bounds, fill=fill, truncate=truncate)
 
     def __call__(self, batch: Mapping[str, Any]) -> list[Batch]:
@@ -178,7 +181,7 @@ class Pack:
         self, features: str | Sequence[str], *, length: int, fill: Any = None, overlong: Overlong = "raise"
     ) -> None:
         length = whole(length, "length", least=1)
-        check_packing(length, overlong)
+        choice(overlong, "overlong", OVERLONG)
         _put(self, features=feature_names(features, "features"), length=length, fill=fill, overlong=overlong)
 
     def __call__(self, batch: Mapping[str, Any]) -> Batch:
@@ -346,16 +349,6 @@ def _check_lengths(name: str, lengths: Indices, most: int) -> None:
         )
 
 
-def check_packing(length: int, overlong: str) -> None:
-    """Check the arguments of packing.
-
-    Raises:
-        ValueError: One is out of range.
-    """
-    _check(length >= 1, f"length must be at least 1, got {length}")
-    _check(overlong in ("raise", "truncate", "split"), f"overlong is 'raise', 'truncate' or 'split', got {overlong!r}")
-
-
 def check_new(features: Container[str], *made: str) -> None:
     """Check that no feature has the name of one that packing or padding makes.
 
@@ -383,11 +376,6 @@ def _rows_of(batch: Mapping[str, Any], name: str) -> Ragged:
         hint = did_you_mean(name, batch)
         raise NoSuchFeature(Where(), expected=f"one of the features {list(batch)}", found=repr(name), hint=hint)
     return ragged_rows(batch[name], name)
-
-
-def _check(is_so: bool, otherwise: str) -> None:  # noqa: FBT001 - reads as a sentence
-    if not is_so:
-        raise ValueError(otherwise)
 
 
 def _put(value: Any, **fields: Any) -> None:

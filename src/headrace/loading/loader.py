@@ -33,7 +33,7 @@ from headrace.loading.report import LoaderReport
 from headrace.loading.rounds import Cursor, JobMemory, RoundPlan
 from headrace.loading.thread_choice import ThreadChoice, remembered_choice
 from headrace.loading.workers.pool import StartMethod, check_workers
-from headrace.sampling.samplers import InOrder, Shuffled
+from headrace.sampling.samplers import InOrder, Shuffled, check_seed
 from headrace.sources.operations.near_misses import FOR_LOADERS, explain_missing
 
 __all__ = ["Loader", "idle_bytes"]
@@ -49,8 +49,8 @@ class Loader(Iterable[Batch_co]):
     """Iterates over batches of a source, prefetched by threads or processes, in an order that can be resumed to the exact batch.
 
     ``for batch in loader`` runs through ``epochs`` epochs; the next such loop runs the following ones. After a loop that ended
-    early, the next one continues with the next batch: make a new loader for each evaluation. So does a loader that loads the
-    state of another one, in any process.
+    early, the next one continues with the next batch, and so does a loader, in any process, that has loaded this one's state. Make
+    a new loader for each evaluation.
 
     The contents of a batch depend only on the source, the order, ``batch_size`` and ``shard``: not on threads, workers,
     prefetching, timing, or where a run was stopped and resumed.
@@ -142,7 +142,7 @@ class Loader(Iterable[Batch_co]):
     ) -> None:
         source = _as_source(source)
         shuffle, drop_last = flag(shuffle, "shuffle"), flag(drop_last, "drop_last")
-        seed = Shuffled(0, seed=whole(seed, "seed")).seed
+        seed = check_seed(whole(seed, "seed"))
         _check_order(sampler)
         if shuffle and sampler is not None:
             raise ValueError("a sampler is an order: give either shuffle=True or sampler=, not both")
@@ -270,7 +270,7 @@ class Loader(Iterable[Batch_co]):
 
     @cached_property
     def _identity(self) -> dict[str, Any]:
-        """The part of a state that must match when resuming. Computed for every state."""
+        """The part of a state that must match when resuming. Computed once: a fingerprint reads the first and the last example."""
         sampler, source = self.sampler, self._source
         order = sampler.fingerprint if offers(sampler, Fingerprinted) else type(sampler).__qualname__
         identity = {"examples": len(source), "order": order}
@@ -345,11 +345,11 @@ class Loader(Iterable[Batch_co]):
 
 
 OTHER_LOADER = "The state was saved by a loader of other data or of another order (shuffle, seed, sampler)."
-CHANGED = "The state was changed since state_dict() gave it, or is of something else."
+CHANGED = "The state was edited after state_dict() returned it, or does not come from a loader."
 HINTS = {
     "fingerprint": "The first or last example differs from that of the loader that saved the state: it is other data, or a function of map, filter or "
     "flat_map gave other values, such as random numbers or times. Draw them with map(..., seeded=True), or in map_batch.",
-    "version": "The state is of another version of headrace, or of something else.",
+    "version": "The state comes from another version of headrace, or not from a loader.",
     "epoch": CHANGED,
     "position": CHANGED,
 }
@@ -362,7 +362,7 @@ def idle_bytes(memory: int | None) -> int:
 
 
 def _as_source(given: Any) -> ReadsBatches:
-    """The source, or one of what is accepted as one."""
+    """The source itself, or a source made from a frame, a table, a dict or an iterable."""
     return given if reads_batches(given) else _hooks.as_source(given)
 
 

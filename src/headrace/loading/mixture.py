@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace import _hooks
-from headrace._arguments import check_integers, flag, whole
+from headrace._arguments import check_integers, choice, flag, whole
 from headrace.contracts.feature import Feature
 from headrace.contracts.protocols import (
     CutsCleanly,
@@ -28,7 +28,16 @@ from headrace.contracts.random_keys import HasRandomStreams, RandomKeys, read_ba
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Example, Indices, take_rows
 from headrace.errors import SchemaMismatch, Where
-from headrace.sampling.samplers import MAX_PERIOD, AcrossEpochs, InOrder, Interleaving, Shuffled, Weight, whole_parts
+from headrace.sampling.samplers import (
+    MAX_PERIOD,
+    AcrossEpochs,
+    InOrder,
+    Interleaving,
+    Shuffled,
+    Weight,
+    check_seed,
+    whole_parts,
+)
 from headrace.sources.operations.joining import (
     JoinedStreams,
     cast_columns,
@@ -85,11 +94,10 @@ class Mixture:
         self, sources: Weights, *, stop: Stop = "first", shuffle: bool = False, seed: int = 0, quotas: bool = False
     ) -> None:
         pairs = _pairs(sources)
-        if stop not in ("first", "all"):
-            raise ValueError(f"stop must be 'first' or 'all', got {stop!r}")
+        choice(stop, "stop", ("first", "all"))
         self.stop: Stop = stop
         self.shuffle = shuffle = flag(shuffle, "shuffle")
-        self.seed = seed = Shuffled(0, seed=whole(seed, "seed")).seed
+        self.seed = seed = check_seed(whole(seed, "seed"))
         self.quotas = quotas = flag(quotas, "quotas")
         self.sources: tuple[ReadsBatches, ...] = tuple(
             source.ordered(shuffle=True, seed=self._seed_of(number + 1) * _SEED_STEP % (1 << 64))[0]

@@ -11,14 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace import _hooks, _native
-from headrace._arguments import feature_names, whole
+from headrace._arguments import choice, feature_names, whole
 from headrace.contracts.feature import Feature
 from headrace.contracts.protocols import SourceLike
 from headrace.contracts.random_keys import RandomKeys
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Indices, Ragged
 from headrace.errors import SchemaMismatch, Where
-from headrace.loading.lengths import Overlong, Pieces, check_dense, check_new, check_packing, fill_packed
+from headrace.loading.lengths import OVERLONG, Overlong, Pieces, check_dense, check_new, fill_packed
 from headrace.sources.node import Node, cuts_cleanly, encoded_node, narrow
 from headrace.sources.operations.expand import read_keyed, read_lengths
 from headrace.sources.source import Source
@@ -76,10 +76,8 @@ class Packed(Source):
         overlong: Overlong = "raise",
         lengths: npt.ArrayLike | None = None,
     ) -> None:
-        length = whole(length, "length", least=1)
-        check_packing(length, overlong)
-        if length > MOST_LENGTH:
-            raise ValueError(f"length must be at most {MOST_LENGTH}, got {length}")
+        length = whole(length, "length", least=1, most=MOST_LENGTH)
+        choice(overlong, "overlong", OVERLONG)
         node: Node = _hooks.as_source(source).node
         plan = PackingPlan(node, feature_names(feature, "feature"), length, overlong, _check_given(lengths, len(node)))
         super().__init__(PackedNode(node, plan, fill))

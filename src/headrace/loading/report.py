@@ -64,14 +64,21 @@ class LoaderReport:
     """
 
     epoch: int
+    """Its number, from 0."""
     batches: int
     examples: int
     bytes: int
+    """Of all batches, in memory."""
     threads: int
+    """Threads that may make batches, beside the consumer."""
     workers: int = 0
+    """Processes that make batches."""
     cores: int
+    """Cores that this process may use."""
     batches_per_job: float
+    """Batches in a job, on average."""
     wall_s: float
+    """From the beginning of the epoch to its end, or until now."""
     reading_s: float
     """Reading and decoding: ``source.batch``."""
     transform_s: float
@@ -133,7 +140,7 @@ class LoaderReport:
             ("reading and decoding", self.reading_s),
             ("map_batch", self.transform_s),
             ("hand-over", self.handover_s),
-            *([("carrying from workers", self.carrying_s)] if self.workers else []),
+            *([("copying from workers", self.carrying_s)] if self.workers else []),
             ("consumer waited for batches", self.waiting_s),
             ("  of that, made them itself", self.helping_s),
             ("batches waited for consumer", self.consuming_s),
@@ -183,22 +190,17 @@ def _advise_reading(report: LoaderReport) -> str:
 
 
 def _advise_transform(report: LoaderReport) -> str:
-    return (
-        "map_batch is the limit. "
-        + (
-            ""
-            if report.workers
-            else "NumPy on whole batches runs in all threads at once, a Python loop in one at a time: "
-        )
-        + (
-            _more_threads(report)
-            or ("Write" if report.workers else "workers= runs it in all cores, or write") + _FASTER
-        )
+    more = _more_threads(report)
+    if report.workers:
+        return f"map_batch is the limit. {more or 'Write' + _FASTER}"
+    start = (
+        "map_batch is the limit. NumPy on whole batches runs in all threads at once, a Python loop in one at a time: "
     )
+    return start + (more or "workers= runs it in all cores, or write" + _FASTER)
 
 
 def _advise_carrying(_report: LoaderReport) -> str:
-    return "Carrying batches from the workers is the limit: threads= avoids it, and suits work that NumPy or native code does."
+    return "Copying batches from the workers is the limit. threads= avoids it, if NumPy or native code does most of the work."
 
 
 def _advise_handover(_report: LoaderReport) -> str:

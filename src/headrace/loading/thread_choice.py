@@ -74,7 +74,7 @@ MOST_KINDS = 256  # of sources that are remembered
 
 
 def median(values: Iterable[float]) -> float:
-    """As in `statistics`, which imports decimal and fractions."""
+    """The median, as from ``statistics.median``, whose import loads decimal and fractions."""
     ordered = sorted(values)
     middle = len(ordered) // 2
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2

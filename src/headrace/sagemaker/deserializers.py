@@ -106,7 +106,7 @@ class StringDeserializer(BodyDeserializer):
         super().__init__(accept)
         self.encoding = encoding
 
-    def read(self, body: bytes, content_type: str) -> str:  # noqa: ARG002
+    def read(self, body: bytes, content_type: str) -> str:  # noqa: ARG002 - other deserializers need it
         return body.decode(self.encoding)
 
 
@@ -131,7 +131,7 @@ class CSVDeserializer(BodyDeserializer):
         super().__init__(accept)
         self.encoding = encoding
 
-    def read(self, body: bytes, content_type: str) -> list[list[str]]:  # noqa: ARG002
+    def read(self, body: bytes, content_type: str) -> list[list[str]]:  # noqa: ARG002 - other deserializers need it
         return csv_rows(body.decode(self.encoding), strict=False)
 
 
@@ -140,7 +140,7 @@ class JSONDeserializer(BodyDeserializer):
 
     ACCEPTED: tuple[str, ...] = ("application/json",)
 
-    def read(self, body: bytes, content_type: str) -> Any:  # noqa: ARG002
+    def read(self, body: bytes, content_type: str) -> Any:  # noqa: ARG002 - other deserializers need it
         return json.loads(body)
 
 
@@ -149,7 +149,7 @@ class JSONLinesDeserializer(BodyDeserializer):
 
     ACCEPTED: tuple[str, ...] = ("application/jsonlines",)
 
-    def read(self, body: bytes, content_type: str) -> list[Any]:  # noqa: ARG002
+    def read(self, body: bytes, content_type: str) -> list[Any]:  # noqa: ARG002 - other deserializers need it
         return [json.loads(line) for line in body.decode().split("\n") if line.strip()]
 
 
@@ -250,7 +250,7 @@ class RecordDeserializer(BodyDeserializer):
 
     ACCEPTED: tuple[str, ...] = ("application/x-recordio-protobuf",)
 
-    def read(self, body: bytes, content_type: str) -> Any:  # noqa: ARG002
+    def read(self, body: bytes, content_type: str) -> Any:  # noqa: ARG002 - other deserializers need it
         return read_records(io.BytesIO(body))
 
 

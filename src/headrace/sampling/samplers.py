@@ -29,6 +29,7 @@ __all__ = [
     "Interleaving",
     "Shuffled",
     "Weight",
+    "check_seed",
     "whole_parts",
 ]
 
@@ -87,10 +88,8 @@ class Shuffled:
 
     def __init__(self, n: int, *, seed: int = 0) -> None:
         object.__setattr__(self, "n", _integer(n, "n"))  # frozen: this is the one place that may set
-        object.__setattr__(self, "seed", _integer(seed, "seed"))
+        object.__setattr__(self, "seed", check_seed(_integer(seed, "seed")))
         _check_count(self.n)
-        if not 0 <= self.seed < MAX_SEED:
-            raise ValueError(f"a seed is in [0, 2^64), got {seed}")
 
     def __len__(self) -> int:
         return self.n
@@ -149,6 +148,17 @@ def _integer(value: int, name: str) -> int:
         return operator.index(value)
     except TypeError:
         raise TypeError(f"{name} must be an integer, got {value!r:.60}") from None
+
+
+def check_seed(seed: int) -> int:
+    """Check the seed of an order.
+
+    Raises:
+        ValueError: It is not in ``[0, 2^64)``.
+    """
+    if not 0 <= seed < MAX_SEED:
+        raise ValueError(f"a seed is in [0, 2^64), got {seed}")
+    return seed
 
 
 def _check_count(n: int) -> None:

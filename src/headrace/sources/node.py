@@ -1,7 +1,7 @@
 """How something is read. A node has no operations: :class:`headrace.Source` has them, and holds a node.
 
-A node must have what :class:`Node` asks for. What else it can do is one protocol of one method each. Ask the functions below: they use the
-method where a node has it, and do without where it has not. Protocols have methods rather than properties, because checking an object for a
+A node must have what :class:`Node` asks for. Each other ability is a protocol of one method. Call the functions below: they use the
+method if a node has it, and fall back otherwise. Protocols have methods rather than properties, because checking an object for a
 property would compute it.
 """
 
@@ -63,9 +63,9 @@ __all__ = [
 TEXT_KINDS = "OUS"
 """The kinds of dtypes whose arrays are compared by their values, because how they hold text differs."""
 MOST_LOOKED_AT = 256
-"""Examples that are asked for the types that the first one does not show."""
+"""Examples that are read to find types that the first one does not show, that one included."""
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
-"""Where an object lies in memory, as Python shows one of a class without a description of its own."""
+"""The address in a default ``repr``, which differs between processes."""
 BLOCK = 256
 """Examples read at a time by iteration, if the node does not read in order."""
 FIRST_BLOCK = 64
@@ -187,9 +187,10 @@ def checked_reader(node: Node) -> Callable[[Indices], Batch]:
     return node.checked_reader() if class_defines(type(node), ReadsChecked) else node.batch  # type: ignore[attr-defined]
 
 
-def stored_bytes(node: Node, first: int, stop: int) -> int:
-    """About how many bytes the examples from ``first`` up to ``stop`` take where they are stored; 0 if that is not known."""
-    return node.stored_bytes(first, stop) if class_defines(type(node), KnowsSizes) else 0  # type: ignore[attr-defined]
+def stored_bytes(node: Any, first: int, stop: int) -> int:
+    """What :class:`~headrace.contracts.protocols.KnowsSizes` asks of a node, records or a table; 0 if they do not say."""
+    kind: Any = type(node)
+    return node.stored_bytes(first, stop) if class_defines(kind, KnowsSizes) else 0
 
 
 def random_streams(node: Node) -> int:
@@ -220,8 +221,8 @@ def _values_of(column: Any, count: int) -> Sequence[Any]:
 
 
 def first_schema(first: Batch, examples: Iterable[Example]) -> Schema:
-    """The schema of what a function makes: that of the first example. Where its value is missing, or an empty list, which has no type, a
-    few of the next examples are asked.
+    """The schema of what a function makes: that of the first example. Where its value is missing, or an empty list, which has no type, up
+    to 255 more examples are read.
 
     Args:
         first: The first example, as a batch.
@@ -326,7 +327,7 @@ def place_of(node: Node, index: int) -> Where:
 
 
 def runs_of(node: Node) -> Indices | None:
-    """The runs that the examples of a node form, ``int64 (runs + 1,)``; ``None`` if they are simply one after the other."""
+    """``int64 (runs + 1,)``: see :meth:`HasRuns.runs`. ``None``: all examples are one run."""
     return node.runs() if isinstance(node, HasRuns) else None
 
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.contracts.protocols import Codec, known_bytes
+from headrace.contracts.protocols import Codec
 from headrace.contracts.records import Records
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Example, Indices
 from headrace.errors import CorruptRecord, DataError, SchemaMismatch, Where
 from headrace.formats.framed.scan import FIRST_RUN_BYTES, RUN_BYTES, RecordRun
-from headrace.sources.node import Node, list_rows
+from headrace.sources.node import Node, list_rows, stored_bytes
 
 if TYPE_CHECKING:
     from headrace.codecs.csv import CsvCodec, Facts
@@ -82,7 +82,7 @@ class RecordNode:
         return True
 
     def stored_bytes(self, first: int, stop: int, /) -> int:
-        return known_bytes(self.records, first, stop)
+        return stored_bytes(self.records, first, stop)
 
     def _with_place(self, error: DataError, indices: Sequence[int] | Indices) -> DataError:
         """The codec's error, which counts records within one call, at its place in the files."""

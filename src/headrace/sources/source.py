@@ -96,8 +96,8 @@ def as_indices(indices: npt.ArrayLike, n: int) -> Indices:
 class Source(Sequence[Example_co]):
     """Examples by index, with operations that make new sources: random access, picklable, safe in threads and after a fork.
 
-    No operation copies data, but ``cache``. ``filter`` reads all examples once, ``sort``, ``flat_map``, ``steps``, masks and
-    windows of a feature what their index needs; all others read nothing.
+    Only ``cache`` copies data. ``filter`` reads all examples once. ``sort``, ``flat_map``, ``steps``, masks and windows of a feature
+    read what their index needs. All others read nothing.
 
     Args:
         node: Reads the examples (:class:`headrace.sources.node.Node`); :func:`headrace.open` makes it for files.
@@ -237,7 +237,8 @@ class Source(Sequence[Example_co]):
     def filter(self, predicate: Callable[[Example_co], bool]) -> Source[Example_co]:
         """The examples for which ``predicate`` is true. It may not return None, because a missing ``return`` would leave out all examples.
 
-        All examples are read once, when the length or an example is first requested; the kept indices are stored.
+        All examples are read once, when the length or an example is first requested; the kept indices are stored. Then, a failing
+        ``predicate`` raises TransformError, which names the example.
         """
         return self.with_node(Filtered(self.node, check_callable(predicate, "predicate")))
 
@@ -247,10 +248,11 @@ class Source(Sequence[Example_co]):
         *,
         count: Callable[[Example_co], int] | None = None,
     ) -> Source[MadeExample]:
-        """Several examples for each: those that ``function(example)`` returns or yields, always the same number.
+        """Replace each example by those that ``function(example)`` returns or yields, the same number at every call.
 
         When the length or an example is first requested, one pass counts the results: by ``count(example)``, else by calling
         ``function``. Reading one example then calls ``function`` once, on its original. Reading in order counts nothing.
+        A function that fails raises TransformError, which names the example.
         """
         counter = None if count is None else check_callable(count, "count")
         return Source(FlatMapped(self.node, check_callable(function, "function"), counter))
@@ -268,7 +270,8 @@ class Source(Sequence[Example_co]):
         """Store the examples in a folder below ``path`` and read them from there, so functions are called only once.
 
         They are stored now, unless the folder of this data and ``key`` exists. ``key`` stands for the functions: change it when
-        they change. Other processes wait for the one that stores. After a kill, the next call begins again.
+        they change. Other processes wait for the one that stores. After a kill, the next call begins again. ``progress`` shows a bar.
+        ValueError refuses seeded functions, SchemaMismatch and UnsupportedData a feature that cannot be stored.
         """
         return Source(store_node(self.node, path, key, progress=flag(progress, "progress")))
 
@@ -280,7 +283,7 @@ class Source(Sequence[Example_co]):
     def split(self, spec: SplitLike) -> Source[Example_co]:
         """A part in the split language of TFDS: ``"train[:80%]"``, ``"train[100:200]+train[-50:]"``.
 
-        The name before the bracket is only a label: this source is the only split.
+        The name before the bracket is only a label: this source is the only split. UnsupportedData refuses bounds outside it, and no examples.
         """
         from headrace.sources.splits import AnyName, resolve_split
 
@@ -288,7 +291,7 @@ class Source(Sequence[Example_co]):
         return self.with_node(concatenate([Chosen(self.node, range(start, stop)) for _, start, stop in pieces]))
 
     def concat(self, *others: SourceLike) -> Source[Example_co]:
-        """This source followed by others with the same features, in the order of this one."""
+        """This source followed by others with the same features, in the order of this one. SchemaMismatch refuses other features."""
         return Source(Concatenated((self.node, *map(_node_of, others))))
 
     def zip(self, *others: SourceLike) -> Source:
@@ -333,7 +336,7 @@ class Source(Sequence[Example_co]):
 
     @property
     def cuts_cleanly(self) -> bool:
-        """Whether a column has one kind and dtype for all indices, so that a batch can be cut. Not if your function gives the values."""
+        """Whether a column has one kind and dtype for all indices, so that a batch can be cut. False if your function makes the values."""
         return cuts_cleanly(self.node)
 
     def stored_bytes(self, first: int, stop: int) -> int:

@@ -32,7 +32,7 @@ UINT8 = np.dtype(np.uint8)
 
 
 def copy_example(example: Example) -> dict[str, Any]:
-    """An example that stays as it is, whatever becomes of the arrays, lists and the dict that it was made of.
+    """A copy of an example that later changes to its arrays, lists and dict do not reach.
 
     Callers may fill one buffer again and again, and generators may change the dict that they yielded.
     """
@@ -282,7 +282,7 @@ def _keep_text(arrays: list[npt.NDArray[Any]], values: list[Any], name: str) -> 
 
 
 def check_kinds(values: Sequence[Any] | npt.NDArray[Any], name: str) -> None:
-    """Refuse what is neither text nor bytes below text or bytes, and one below the other."""
+    """If the first value is text, refuse all that is not text; if it is bytes, all that is not bytes."""
     first = values[0] if len(values) else None
     kind = str if isinstance(first, str) else bytes if isinstance(first, (bytes, bytearray)) else None
     if kind is not None and set(map(type, values)) != {kind}:

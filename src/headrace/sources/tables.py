@@ -11,13 +11,13 @@ import numpy.typing as npt
 from headrace import _hooks
 from headrace._numbers import to_array
 from headrace._optional import require
-from headrace.contracts.protocols import CutsCleanly, defines, known_bytes
+from headrace.contracts.protocols import CutsCleanly, defines
 from headrace.contracts.records import GivesReader, IsUnnamed, ReadsBlocks, Table, TakesSchema, check_given
 from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch, Example, Indices, Ragged, bytes_of, take_rows, without_objects
 from headrace.errors import MissingExtra, SchemaMismatch, UnsupportedData, Where
-from headrace.sources.node import Node, list_rows, read_blocks
+from headrace.sources.node import Node, list_rows, read_blocks, stored_bytes
 from headrace.sources.stacking import check_kinds, schema_of, stack_values
 from headrace.sources.views import Selected
 
@@ -84,11 +84,11 @@ class TableNode:
         return not defines(self.records, CutsCleanly) or self.records.cuts_cleanly
 
     def stored_bytes(self, first: int, stop: int, /) -> int:
-        return known_bytes(self.records, first, stop)
+        return stored_bytes(self.records, first, stop)
 
 
 def table_node(records: Table, schema: Schema | None = None) -> Node:
-    """A table as a node. A schema that is given is what the rows are read as, or checked against where the format has only one way.
+    """A table as a node. Rows are read with a given schema, or checked against it if the types of the format are fixed.
 
     Raises:
         SchemaMismatch: A feature of the table is not what the schema says.
@@ -195,7 +195,7 @@ def as_columns(columns: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _table_of(column: Any, name: str) -> Callable[[], Any] | None:
-    """Makes a table or frame of a series or an Arrow array, whose values NumPy may take for others; ``None`` for anything else."""
+    """Converts a series or an Arrow array to a table or frame, because NumPy may change its values; ``None`` for anything else."""
     library = type(column).__module__.partition(".")[0]
     if library == "pyarrow" and hasattr(column, "null_count"):
         return lambda: require("pyarrow", extra="arrow").table({name: column})
@@ -281,7 +281,7 @@ def _refuse_objects(column: Any, name: str) -> Any:
 
 
 def _sparse_column(column: Any, name: str) -> Any:
-    if len(column.shape) != len(("rows", "columns")):
+    if len(column.shape) != 2:
         raise _no_column(name, f"a sparse array of shape {column.shape}")
     return column if column.format == "csr" else column.tocsr()
 

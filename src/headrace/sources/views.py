@@ -93,7 +93,7 @@ class Chosen:
         return (self.parent,)
 
     def runs(self) -> Indices | None:
-        """Neighbours that stay together are of one run if they were before."""
+        """Consecutive examples share a run if their originals do."""
         runs = runs_of(self.parent)
         if runs is None:
             return None
@@ -104,7 +104,7 @@ class Chosen:
         return Chosen(narrow(self.parent, names), self.chosen)
 
     def stored_bytes(self, first: int, stop: int, /) -> int:
-        """Their share of all examples between the first and the last of them."""
+        """An estimate: their share of the bytes between the lowest and the highest chosen example."""
         chosen = self.chosen[first:stop]
         outermost = (chosen[0], chosen[-1]) if isinstance(chosen, range) else chosen
         low, high = int(np.min(outermost)), int(np.max(outermost))
@@ -197,12 +197,13 @@ def rename_features(node: Node, names: Mapping[str, str]) -> Node:
     """The same features under new names: ``{old: new}``; those not named keep theirs.
 
     Raises:
+        NoSuchFeature: There is no feature of an old name.
         SchemaMismatch: Two features would have one name.
     """
     if not isinstance(names, Mapping):
         raise TypeError(f"rename takes {{old: new}}, got {type(names).__name__} {names!r:.80}")
     for name in names:
-        _ = node.schema[name]
+        _ = node.schema[name]  # raises NoSuchFeature
     found: dict[str, str] = {}
     for name in node.schema:
         new = names.get(name, name)
@@ -210,7 +211,7 @@ def rename_features(node: Node, names: Mapping[str, str]) -> Node:
             raise SchemaMismatch(
                 Where(feature=new),
                 expected="every feature name once",
-                found=f"it for {found[new]!r} and for {name!r}",
+                found=f"it twice, for {found[new]!r} and for {name!r}",
                 hint="rename() the other one, too, or leave it out with select().",
             )
         found[new] = name
@@ -227,7 +228,7 @@ class Concatenated:
     def __init__(self, parents: tuple[Node, ...]) -> None:
         parents = tuple(part for parent in parents for part in _parts_of(parent))
         if any(parent.schema != parents[0].schema for parent in parents[1:]):
-            # Without examples, features are of any type and name: those of what a function would make are not known.
+            # A node without examples may have any schema, because what a function would return is unknown: it is ignored.
             parents = _in_one_order([parent for parent in parents if len(parent)] or list(parents[:1]))
         self.parents = parents
         self.schema: Schema = join_schemas([parent.schema for parent in parents])
@@ -282,9 +283,8 @@ class Concatenated:
         if all(runs is None for runs in parts):
             return None
         ends = [0, *self._ends.tolist()]
-        firsts = [
-            end + (np.zeros(1, np.int64) if runs is None else runs[:-1]) for runs, end in zip(parts, ends, strict=False)
-        ]
+        begins = [np.zeros(1, np.int64) if runs is None else runs[:-1] for runs in parts]
+        firsts = [end + each for end, each in zip(ends[:-1], begins, strict=True)]
         return np.concatenate([*firsts, ends[-1:]]).astype(np.int64)
 
     def narrow(self, names: tuple[str, ...], /) -> Node:
@@ -386,7 +386,7 @@ class Zipped:
         return self.parents
 
     def runs(self) -> Indices | None:
-        """A run ends where one of a node ends."""
+        """A run ends wherever a run of any node ends."""
         parts = [runs for parent in self.parents if (runs := runs_of(parent)) is not None]
         return np.unique(np.concatenate(parts)) if parts else None
 

@@ -68,24 +68,14 @@ class Viewer:
     def navigation(self, number: int | None, current: str) -> Markup:
         """The links at the top of a page."""
         links = Links(self.base, number or 0)
-        parts = []
-        for view, name in VIEWS.items() if number is not None else ():
-            is_here = "page" if view == current else None
-            parts.append(element("a", name, href=links.to(view), aria_current=is_here))
+        shown = [(view, name, links.to(view)) for view, name in VIEWS.items()] if number is not None else []
         if len(self.datasets) > 1:
-            parts.append(
-                element(
-                    "a",
-                    "Side by side",
-                    href=links.above("compare"),
-                    aria_current="page" if current == "compare" else None,
-                )
-            )
-        parts.append(
-            element(
-                "a", "Endpoints", href=links.above("endpoints"), aria_current="page" if current == "endpoints" else None
-            )
-        )
+            shown.append(("compare", "Side by side", links.above("compare")))
+        shown.append(("endpoints", "Endpoints", links.above("endpoints")))
+        parts = [
+            element("a", name, href=href, aria_current="page" if view == current else None)
+            for view, name, href in shown
+        ]
         name = self.datasets[number].name if number is not None else "headrace view"
         return join([element("a", name, href=links.above(), class_="home"), element("nav", *parts, aria_label="views")])
 

@@ -165,12 +165,12 @@ class ShownDataset:
 
     @property
     def opened_states(self) -> tuple[tuple[str, int, int, int], ...] | None:
-        """The same of when they were opened: that of the examples that are read, which a later file of the name does not have."""
+        """The same, at the time of opening: the versions that the shown examples come from."""
         return _whole_states(self._opened)
 
     @property
     def changed_files(self) -> list[str]:
-        """Files that were changed, replaced or removed after they were opened. The examples are still the old ones, or none."""
+        """Files that were changed, replaced or removed after they were opened. Their shown examples are the old ones, or missing."""
         return [path for path, state in self._opened.items() if state is not None and state != _state_of(path)]
 
     def count(self, patience_s: float = COUNT_PATIENCE_S) -> int | None:

@@ -41,7 +41,7 @@ class Work:
         self._ended = threading.Event()
 
     def advance(self, done: int, total: int | None = None) -> None:
-        """Tell how far it is.
+        """Report progress.
 
         Raises:
             Stopped: It should end.

@@ -50,7 +50,9 @@ __all__ = ["Converted", "convert"]
 
 FINAL = (CorruptRecord, CorruptFile, SchemaMismatch, UnsupportedData)
 """Errors that the same call would raise again: no finished work is kept for it."""
-UNKNOWN = "Finished work is not kept: a function uses objects of which it cannot be known whether they are the same in the next call."
+UNKNOWN = (
+    "Finished work is not kept, because a function uses objects that cannot be compared with those of the next call."
+)
 
 
 AT_ONCE = 1024
@@ -58,7 +60,7 @@ AT_ONCE = 1024
 
 
 def _versions(source: Source) -> str:
-    """A key that changes with the files, also those that rows name. A fingerprint depends only on the first and last example."""
+    """A key that changes when a file changes, including files that rows refer to. A fingerprint depends only on the first and last example."""
     paths = [*(path for records in records_below(source.node) for path in files_of(records)), *named_files(source)]
     here = [str(path) for path in paths if not is_url(path)]
     signatures = list(map(_signature_of, here))
@@ -77,7 +79,7 @@ def _signature_of(path: str) -> Signature | None:
 
 
 def _versions_in_store(urls: Sequence[str]) -> list[tuple[int, str | None, int]]:
-    """The versions of objects, without the time at which they were asked for. None if one is missing: reading says which."""
+    """The versions of objects, without the time at which they were asked for. Empty if any object is missing: reading then names it."""
     files = list(map(RemoteFile, urls))
     try:
         fetch_heads(files)
@@ -235,6 +237,10 @@ def convert(  # noqa: PLR0913 - each is a separate choice with a default
 
     Raises:
         UnsupportedData: ``dst`` exists, or a feature would be lost; the message says which, and why.
+        NoFiles: There are no files at ``src``.
+        CorruptRecord, CorruptFile: There is damage, and ``on_corrupt`` is ``"raise"``.
+        SchemaMismatch: An example does not fit ``schema``.
+        ValueError: ``on_corrupt`` is given with a source.
     """
     word(codec, "codec")
     names(columns, "columns")

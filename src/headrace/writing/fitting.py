@@ -21,7 +21,7 @@ from headrace.formats.registry import format_named
 from headrace.formats.table.base import find_steps
 from headrace.sources.node import Node, narrow
 from headrace.sources.source import Source
-from headrace.writing.sinks import codec_for, written_schema
+from headrace.writing.sinks import batches_of, codec_for, settle_schema
 
 __all__ = ["FeatureLoss", "convert_to_fit", "find_misfits", "fit_text"]
 
@@ -143,7 +143,8 @@ def convert_to_fit(
     Raises:
         UnsupportedData: Something would be lost. For features that depend on their values, on reading the first value that does not fit.
     """
-    given = fit_text(written_schema(source), format, codec)
+    schema, _ = settle_schema(source, (batch for _, batch in batches_of(source, 0, len(source))))
+    given = fit_text(schema, format, codec)
     features: dict[str, Feature] = dict(given)
     checked: dict[str, Misfit] = {}
     for _ in range(STEPS):

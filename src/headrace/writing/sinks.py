@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterator, Mapping
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -45,10 +45,10 @@ __all__ = [
     "refuse_without_features",
     "row_sizer",
     "rows_of",
+    "settle_schema",
     "slice_rows",
     "storable",
     "writes_joined",
-    "written_schema",
 ]
 
 
@@ -76,14 +76,18 @@ def batches_of(source: Source, start: int, stop: int) -> Iterator[tuple[int, Bat
         start += rows
 
 
-def written_schema(source: Source) -> Schema:
-    """The schema to write a source with. The values of a function may vary more than its first example shows: about 1,000 more are asked."""
+def settle_schema(source: Source, batches: Iterator[Batch]) -> tuple[Schema, Iterator[Batch]]:
+    """The schema to write a source with, and all of its batches, also those that were read to find it.
+
+    A function's values may vary more than its first example shows, so about 1,000 more are read.
+    """
     schema = source.schema
-    if not source.cuts_cleanly:
-        # The first batch has few examples. Their size decides how many fit into memory.
-        for _, batch in islice(batches_of(source, 0, len(source)), 2):
-            schema = widen(schema, batch)
-    return schema
+    if source.cuts_cleanly:
+        return schema, batches
+    first = list(islice(batches, 2))  # The first batch has few examples. Their size decides how many fit into memory.
+    for batch in first:
+        schema = widen(schema, batch)
+    return schema, chain(first, batches)
 
 
 def encoders_of(schema: Schema) -> dict[str, ImageEncoder]:
@@ -234,9 +238,9 @@ def refuse_without_features(path: str, format: str) -> None:
     if format not in WITHOUT_FEATURES:
         raise UnsupportedData(
             Where(path=path),
-            expected=f"examples with features, because {format} does not keep how many there are without",
+            expected=f"examples with features: {format} cannot store how many examples there are without any",
             found="examples without any",
-            hint="JSON Lines and Avro keep that.",
+            hint="JSON Lines and Avro can.",
         )
 
 

@@ -201,7 +201,7 @@ class WorkFolder:
         return self.n - sum(unit.stop - unit.start for unit in self.missing())
 
     def done(self) -> set[str]:
-        """The new files that this run, or one before it, has finished. Not what was written over one of them since then."""
+        """The new files that this run, or one before it, has finished. Files overwritten since then do not count."""
         if self.fresh:
             return set()
         named = names_given(str(self.path))

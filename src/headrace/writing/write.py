@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from itertools import chain, islice
+from itertools import chain
 from typing import Any, Self
 
 from headrace._arguments import flag, word
@@ -17,11 +17,18 @@ from headrace.contracts.values import Example
 from headrace.formats.table.base import find_steps, refuse_misfits
 from headrace.io.progress import Progress
 from headrace.io.write.pending import DeferredRenames
-from headrace.sources.operations.joining import widen
 from headrace.sources.source import Source
 from headrace.sources.stacking import copy_example, schema_of
 from headrace.writing.fitting import fit_text
-from headrace.writing.sinks import batches_of, check_stored_images, open_writer, rows_of, slice_rows, storable
+from headrace.writing.sinks import (
+    batches_of,
+    check_stored_images,
+    open_writer,
+    rows_of,
+    settle_schema,
+    slice_rows,
+    storable,
+)
 from headrace.writing.target import Target
 from headrace.writing.writer import BLOCK_EXAMPLES, Writer, as_examples, infer_schema, single_columns
 
@@ -49,6 +56,8 @@ def write_records(
 
     Raises:
         TypeError: A record is not bytes.
+        UnsupportedData: The format holds typed columns, or ``path`` is a folder.
+        OSError: The file cannot be written; an existing one stays.
     """
     is_one = isinstance(records, (bytes, bytearray, memoryview, str, Mapping))
     if is_one or not (hasattr(records, "__iter__") or hasattr(records, "__getitem__")):
@@ -94,6 +103,11 @@ def write(
 
     Returns:
         The number of examples written.
+
+    Raises:
+        UnsupportedData: The format cannot hold a feature, or ``path`` is a folder of other files.
+        SchemaMismatch: An example does not fit ``schema``, or the examples before it.
+        OSError: The files cannot be written; existing ones stay.
     """
     word(codec, "codec")
     progress = flag(progress, "progress")
@@ -110,7 +124,7 @@ def write(
             check_stored_images(source, examples, Schema(schema))
     batches, total = _batches(examples)
     if isinstance(examples, Source) and schema is None:
-        schema, batches = _settle(examples, batches)
+        schema, batches = settle_schema(examples, batches)
         schema = fit_text(schema, target.format, codec)
     with Progress("writing", total, "examples", show=progress) as bar:
         if total is None or len(target.paths) == 1:
@@ -157,17 +171,6 @@ def _lists(examples: Iterable[Any]) -> Iterator[Sequence[Example]]:
 
 def _count(batch: Any) -> int:
     return rows_of(batch) if isinstance(batch, dict) else len(batch)
-
-
-def _settle(source: Source, batches: Iterator[Any]) -> tuple[Schema, Iterator[Any]]:
-    """The schema to write, and all batches. The values of a function may vary more than the first example shows: up to 1,024 more are asked."""
-    schema = source.schema
-    if source.cuts_cleanly:
-        return schema, batches
-    first = list(islice(batches, 2))  # the few examples of the first show how many fit into memory
-    for batch in first:
-        schema = widen(schema, batch)
-    return schema, chain(first, batches)
 
 
 def _infer(examples: Any, batches: Iterator[Any], target: Target, codec: str | None) -> tuple[Schema, Iterator[Any]]:

@@ -215,7 +215,7 @@ def test_opening_a_known_dataset_fetches_it(web, tmp_path, monkeypatch, capsys):
     assert len(source) == TRAIN
     assert source.features["label"].names[9] == "Ankle boot"
     message = capsys.readouterr().err
-    assert message.startswith("headrace: fashion_mnist/3.0.1 is not there: downloading")
+    assert message.startswith("headrace: fashion_mnist/3.0.1 is not prepared yet: downloading")
     assert "HEADRACE_DOWNLOAD=0" in message
     asked = len(web.asked)
     headrace.data_source("fashion_mnist", data_dir=tmp_path)

@@ -17,7 +17,7 @@ from headrace.io.cache import inflate as compression
 from headrace.io.cache import inflated as module
 from headrace.io.cache.folder import cache_folder
 from headrace.io.cache.inflated import InflatedStream, find_inflated, inflate_file
-from headrace.io.local.signatures import Signature
+from headrace.io.local.signatures import MARK_NS, NEAR_NS, Signature
 
 CONTENT = np.random.default_rng(0).integers(0, 8, 3_000_000, dtype=np.uint8).tobytes()
 
@@ -205,10 +205,12 @@ def test_an_intact_entry_is_compared_once(path, monkeypatch):
     monkeypatch.setattr(module.CacheEntry, "claim", None)
     compared = []
     monkeypatch.setattr("headrace.io.local.mapped.MappedFile.is_intact", lambda *_: bool(compared.append(1)) or True)
+    mark = place.stat().st_mtime_ns % MARK_NS
     for _ in range(3):
-        before = place.stat().st_mtime_ns
+        begun = time.time_ns()
+        os.utime(place, ns=(begun, begun - begun % MARK_NS - NEAR_NS // 2 + mark))  # last used a while ago
         assert find_inflated(path, "gzip") is not None
-        assert abs(place.stat().st_mtime_ns - before) < 600_000_000_000  # the time of last use
+        assert place.stat().st_mtime_ns > begun - MARK_NS  # used now
     assert compared == []  # what is in the entry itself shows that it was, to other processes, too
     os.utime(place)  # as after writing to it
     for _ in range(3):

@@ -60,6 +60,8 @@ def test_its_output_is_a_prefix_of_the_content(kind: str, stretch: int) -> None:
             found, whole = side_by_side(packed(content, level, strategy, memory=4 + level % 2 * 4), stretch)
             assert content.startswith(found)
             assert not whole or found == content
+            is_packed = level > 0 and strategy != zlib.Z_FIXED
+            assert whole or stretch < 20_000 or kind not in ("floats", "records") or not is_packed
 
 
 @pytest.mark.parametrize("bits", [9, 12, 15])
@@ -89,9 +91,7 @@ def test_goes_through_flushes(mode: int) -> None:
     content = floats(60_000)
     deflater = zlib.compressobj(6, zlib.DEFLATED, 31)
     parts = [deflater.compress(content[i : i + 10_007]) + deflater.flush(mode) for i in range(0, len(content), 10_007)]
-    found, whole = side_by_side(b"".join(parts) + deflater.flush(), 16_384)
-    assert content.startswith(found)
-    assert not whole or found == content
+    assert side_by_side(b"".join(parts) + deflater.flush(), 16_384) == (content, True)
 
 
 @settings(max_examples=60, deadline=None)

@@ -201,7 +201,7 @@ def test_report():
     assert report.carrying_s > 0
     assert report.helping_s == 0
     assert "workers=2" in str(report)
-    assert "carrying from workers" in str(report)
+    assert "copying from workers" in str(report)
 
 
 def test_a_loader_with_workers_can_be_pickled():

@@ -10,9 +10,8 @@
 
 namespace headrace::csv {
 
-/// What the values of a column of numbers have around them or instead of them, as far as that was seen: blanks before
-/// them, plus signs, and words that mark a missing value. Readers of many values at a time take it away as BareCells
-/// does.
+/// Remembers what surrounds or replaces the numbers of a column: leading blanks, plus signs, and words that mark a
+/// missing value. Readers of many values at a time take it away as BareCells does.
 class Around {
   public:
     static constexpr std::size_t word_bytes = 16, most_words = 4;

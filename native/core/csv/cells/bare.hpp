@@ -55,7 +55,7 @@ class CellRuns {
     /// cannot be read together if missing words do not become empty.
     CellRuns(BareCells& bare, const GridColumn& column, std::size_t rows, bool may_miss);
 
-    /// The cells of the rows up to stop(). Nothing is to be read if that is false: readable().
+    /// The cells of the rows up to stop(). Valid only if readable().
     [[nodiscard]] const GridColumn& cells() const noexcept { return cells_; }
     [[nodiscard]] std::size_t stop() const noexcept { return stop_; }
     [[nodiscard]] bool readable() const noexcept { return readable_; }

@@ -34,9 +34,9 @@ class StepTemplate {
                (head_size_ <= sizeof first_ || load_le<std::uint64_t>(step + head_size_ - sizeof last_) == last_);
     }
 
-    std::uint64_t first_ = 0;      ///< The first bytes of the head,
-    std::uint64_t first_mask_ = 0; ///< which may have fewer than eight,
-    std::uint64_t last_ = 0;       ///< or more: then its last eight.
+    std::uint64_t first_ = 0;      ///< The first eight bytes of the head, or all if it has fewer.
+    std::uint64_t first_mask_ = 0; ///< Covers the bytes of `first_`.
+    std::uint64_t last_ = 0;       ///< The last eight bytes of a head of more than eight.
     std::size_t head_size_ = 0;
     std::size_t size_ = 0; ///< Of a step, at least eight bytes; 0: nothing was learned.
 };

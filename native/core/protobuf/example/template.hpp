@@ -19,9 +19,9 @@ class RecordTemplate {
         skipped, ///< The value of a key that was not requested.
         steps,   ///< A FeatureList.
         value,   ///< A Feature of any form.
-        integer, ///< A packed run of one integer,
-        floats,  ///< of as many floats as the spec says,
-        run,     ///< of any other numbers.
+        integer, ///< A packed run of one integer.
+        floats,  ///< A packed run of as many floats as the spec says.
+        run,     ///< A packed run of any other numbers.
         text,    ///< The only text of a list.
         texts,   ///< A list of texts.
     };
@@ -29,8 +29,8 @@ class RecordTemplate {
     /// The entry of a key, where records have it.
     struct Entry {
         std::size_t least_length = 0; ///< The length of the entry if its content is empty.
-        std::uint32_t size = 0;       ///< The bytes before the content, if all lengths take one byte,
-        std::uint32_t first_word = 0; ///< and what they are.
+        std::uint32_t size = 0;       ///< How many bytes are before the content, if all lengths take one byte.
+        std::uint32_t first_word = 0; ///< The number of their first word in `words_`.
         int spec = -1;                ///< -1: not requested.
         std::uint32_t number = 0;
         Content content = Content::skipped;
@@ -98,8 +98,8 @@ class RecordTemplate {
     std::vector<Entry> entries_; ///< Features, then feature lists.
     std::size_t features_ = 0;
     std::vector<Word> words_;
-    std::vector<Key> keys_;          ///< Of each entry,
-    std::vector<std::string> heads_; ///< and its bytes with their tag and length, up to the length of the value.
+    std::vector<Key> keys_;          ///< The key of each entry.
+    std::vector<std::string> heads_; ///< Of each entry, its bytes from the tag up to the length of the value.
     std::vector<int> absent_;
 };
 

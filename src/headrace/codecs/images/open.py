@@ -373,7 +373,7 @@ def orientation_of(opened: Any) -> int:
 
 def _jpeg_header(image: bytes) -> bytes:
     """The segments before the pixels; all bytes if they are not in order."""
-    at = len(b"\xff\xd8")
+    at = 2  # after the marker that begins every JPEG
     while at + 4 <= len(image) and image[at] == MARKER:
         if image[at + 1] == SCAN:
             return image[:at]

@@ -27,7 +27,8 @@ PLANES, TILE_WIDTH, TILE_LENGTH, SAMPLE_FORMAT, JPEG_TABLES, SUBSAMPLING = 284, 
 STRIPS, TILES = (273, 279), (324, 325)
 """The tags of the offsets of strips or tiles, and of their sizes."""
 JPEG, JPEG_END, WHITE_IS_ZERO, YCBCR, SEPARATE, SIGNED = 7, b"\xff\xd9", 0, 6, 2, 2
-ENTRY_BYTES, WHOLE = 12, {3: "H", 4: "I"}
+PLACE_OF_DIRECTORY = 4  # after the byte order and the number 42
+ENTRY_BYTES, ENTRY_VALUE_BYTES, WHOLE = 12, 4, {3: "H", 4: "I"}
 BYTE_BITS = 8
 BLOCK = 16
 """Rows and columns of the largest blocks that a JPEG consists of."""
@@ -98,7 +99,7 @@ def refuse_unknown(image: bytes) -> None:
     """
     order = "<" if image.startswith(b"II") else ">"
     try:
-        (at,) = struct.unpack_from(f"{order}I", image, len(b"II*\0"))
+        (at,) = struct.unpack_from(f"{order}I", image, PLACE_OF_DIRECTORY)
         (count,) = struct.unpack_from(f"{order}H", image, at)
         entries = range(at + 2, at + 2 + ENTRY_BYTES * count, ENTRY_BYTES)
         tags = {struct.unpack_from(f"{order}H", image, entry)[0]: _numbers(image, entry, order) for entry in entries}
@@ -109,7 +110,7 @@ def refuse_unknown(image: bytes) -> None:
     if ends and max(ends) <= len(image):
         bits, (samples,), (photometric,) = tags.get(BITS, (1,)), tags.get(SAMPLES, (1,)), tags.get(PHOTOMETRIC, (-1,))
         raise NotImplementedError(
-            f"a TIFF of {samples} samples of {max(bits)} bits in this order of bytes, of photometric interpretation {photometric}"
+            f"a TIFF with {samples} samples of {max(bits)} bits, this byte order, and photometric interpretation {photometric}"
         )
 
 
@@ -119,7 +120,7 @@ def _numbers(image: bytes, entry: int, order: str) -> tuple[int, ...]:
     if kind not in WHOLE or not count:
         return ()
     shape = f"{order}{count}{WHOLE[kind]}"
-    is_inside = struct.calcsize(shape) <= len(b"####")
+    is_inside = struct.calcsize(shape) <= ENTRY_VALUE_BYTES
     return struct.unpack_from(
         shape, image, entry + 8 if is_inside else struct.unpack_from(f"{order}I", image, entry + 8)[0]
     )

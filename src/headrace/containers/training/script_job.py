@@ -18,7 +18,7 @@ from headrace.containers.toolkit.environment import Environment, read_hyperparam
 from headrace.containers.toolkit.errors import ExecuteUserScriptError
 from headrace.containers.training.interpreter import Installation, prepare
 from headrace.containers.training.process import ProcessResult, run
-from headrace.contracts.job import TrainingJob
+from headrace.contracts.job import TrainingJob, shorten_reason
 from headrace.errors import JobFailed
 
 __all__ = [
@@ -27,7 +27,6 @@ __all__ = [
     "command_of",
     "failure_text",
     "installation_of",
-    "one_line",
     "reason",
     "script_variables",
     "settings",
@@ -107,14 +106,7 @@ GROUP_MARGIN, MEMBERS, MEMBER_MARGIN = "  | ", "  +-+", "    | "
 EXCEPTION = re.compile(
     r"[A-Za-z_][\w.]*(Error|Exception|Interrupt|Exit|Warning|Fault|Iteration|Timeout)\b|[A-Za-z_][\w.]*: "
 )
-REASON_LIMIT = 1024  # characters of FailureReason
 MOST_REASON_BYTES = 64 << 10  # read of the file that has it
-
-
-def one_line(text: str) -> str:
-    """A text without line ends, no longer than a FailureReason."""
-    joined = " ".join(text.split())
-    return joined if len(joined) <= REASON_LIMIT else joined[: REASON_LIMIT - 3] + "..."
 
 
 def reason(result: ProcessResult, program: str) -> str:
@@ -122,9 +114,9 @@ def reason(result: ProcessResult, program: str) -> str:
     if result.status < 0:
         name = _signal_name(-result.status)
         hint = ": the machine may have run out of memory" if -result.status == signal.SIGKILL else ""
-        return one_line(f"{program} was killed by {name}{hint}")
+        return shorten_reason(f"{program} was killed by {name}{hint}")
     line = summary(result.errors)
-    return one_line(f"{program} failed with exit code {result.status}" + (f": {line}" if line else ""))
+    return shorten_reason(f"{program} failed with exit code {result.status}" + (f": {line}" if line else ""))
 
 
 def _signal_name(number: int) -> str:
@@ -200,7 +192,7 @@ def train_with_script(
         result, command = _run(job, stage(code, dependencies, job.code_dir), python, environment)
     except (JobFailed, OSError) as error:
         _write_failure(job, f"Framework Error:\n{error}")
-        raise JobFailed(one_line(str(error))) from error
+        raise JobFailed(shorten_reason(str(error))) from error
     if not job.output_dir.exists():  # the script may have removed it, or put a file there
         job.output_dir.mkdir(parents=True)
     if result.status == 0:
@@ -252,7 +244,7 @@ def _own_reason(job: TrainingJob) -> str:
         return ""
     with path.open("rb") as file:
         text = file.read(MOST_REASON_BYTES).decode("utf-8", "replace")
-    return "" if text.startswith("ExecuteUserScriptError:") else one_line(text)
+    return "" if text.startswith("ExecuteUserScriptError:") else shorten_reason(text)
 
 
 def _write_failure(job: TrainingJob, text: str) -> None:

@@ -29,6 +29,7 @@ __all__ = ["CsvRows", "CsvSink", "CsvWriter", "misfits", "refused_misfits"]
 INT64, UINT64, FLOAT64, FLOAT32, BOOL, TEXT = 1, 2, 3, 4, 5, 6
 UTF8 = ("utf-8", "utf-8-sig")
 SHOWN = 40
+SEP_BYTES = 5  # of Excel's line sep=;
 MOST_COLUMNS = 1 << 24  # of one feature, each with its own name
 LOSS_HINT = (
     "Leave the feature out (columns=, source.select), or write a format that holds it: .tfrecord, .array_record."
@@ -115,10 +116,10 @@ class CsvRows:
         if preamble(memoryview(text)) == 0:
             return text
         if not self.marks[1]:
-            found = text[:5].decode("utf-8", "replace")
+            found = text[:SEP_BYTES].decode("utf-8", "replace")
             raise UnsupportedData(Where(), expected="a first row other than Excel's sep=;", found=repr(found))
-        quote, size = self.marks[1].encode(), len(b"sep=;")
-        return quote + text[:size] + quote + text[size:]
+        quote = self.marks[1].encode()
+        return quote + text[:SEP_BYTES] + quote + text[SEP_BYTES:]
 
     def encode_rows(self, batch: Mapping[str, Any], n: int, *, begins: bool = False) -> bytes:
         """``n`` examples as text, with line ends.

@@ -144,7 +144,7 @@ class NpyFolderSink(_FolderSink):
 
     format = "npy_folder"
 
-    def __init__(self, path: PathLike, schema: Schema, *, compression: str = "none") -> None:  # noqa: ARG002
+    def __init__(self, path: PathLike, schema: Schema, *, compression: str = "none") -> None:  # noqa: ARG002 - NpzFolderSink needs it
         super().__init__(path, schema, npy_misfits(schema))
         self.array: str | None = _array_of(schema)
         self.known: list[str] = [name for name in schema if name != self.array]

@@ -197,7 +197,7 @@ class JsonLinesTable(InferredTable):
     def _check_given(self, given: Schema) -> Schema:
         """The given schema, after finding its keys."""
         refuse_unreadable(given, Where(path=self.paths[0]))
-        _ = self._paths
+        _ = self._paths  # raises if keys of two kinds give one name
         return given
 
     def _own_schema(self) -> Schema:

@@ -126,7 +126,7 @@ class _ArrayFiles(FileSet):
     def _open_file(self, number: int) -> MappedFile:
         return self.archives.content(number, self.name)[0]
 
-    def by_range(self, number: int) -> bool:  # noqa: ARG002
+    def by_range(self, number: int) -> bool:  # noqa: ARG002 - other rows need it
         """Always false: row offsets refer to the inflated array."""
         return False
 

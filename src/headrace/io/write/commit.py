@@ -6,8 +6,8 @@ A single file replaces the old one in one step of the file system. For several t
 2. All old files are moved into the folder.
 3. The new files get their names.
 
-So the names never stand for files of both, and a reader sees the old files, or the new ones, or that some are missing. It opens them one by one, though: one that
-opens them during all three steps may get files of both. An error takes everything back. After a kill the journal
+So the names never refer to a mixture: a reader finds the old files, the new ones, or some missing. (A reader that opens the files one by
+one during all three steps may still get some of each.) After an error, every rename is undone. After a kill the journal
 is there, and :func:`finish_names` does the rest. It is called by the next writer of the same files, and by the removal of
 abandoned files. Much may have happened until then: a file that was written after the journal is newer than the one that waits, and is kept.
 """
@@ -17,7 +17,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ from typing import Any
 
 from headrace.io.faults import name_in_errors, refuse_special_file
 from headrace.io.local.signatures import Signature
-from headrace.io.system import sync_folder
+from headrace.io.system import remove_path, sync_folder
 
 __all__ = ["finish_names", "give_names", "has_journal", "names_given", "same_version", "version_of"]
 
@@ -69,22 +68,20 @@ class _Naming:
         path: The name.
         old: The version of what was there when the journal was written.
         new: The version of what gets the name.
-        is_known: Whether the journal says both.
     """
 
     path: str
     old: Version
     new: Version
-    is_known: bool
 
     def is_outdated(self) -> bool:
         """Whether something was written to the path after the journal."""
         found = version_of(self.path)
-        return self.is_known and found is not None and not same_version(found, self.old)
+        return found is not None and not same_version(found, self.old)
 
     def is_given(self) -> bool:
         """Whether the new file is at the path."""
-        return same_version(version_of(self.path), self.new) if self.is_known else os.path.lexists(self.path)
+        return same_version(version_of(self.path), self.new)
 
 
 def give_names(folder: str, names: Mapping[str, str]) -> None:
@@ -106,8 +103,7 @@ def give_names(folder: str, names: Mapping[str, str]) -> None:
             raise ValueError(f"{path} is not beside {folder}")
         refuse_special_file(path)
     namings = {
-        name: _Naming(path, version_of(path), version_of(os.path.join(folder, name)), is_known=True)
-        for name, path in names.items()
+        name: _Naming(path, version_of(path), version_of(os.path.join(folder, name))) for name, path in names.items()
     }
     try:
         _write_journal(folder, namings)
@@ -137,7 +133,7 @@ def finish_names(folder: str) -> bool:
 
 
 def has_journal(folder: str) -> bool:
-    """Whether names are being given from a folder, or all are."""
+    """Whether the folder has a journal: its names are being given, or all have been."""
     return os.path.exists(os.path.join(folder, JOURNAL))
 
 
@@ -154,7 +150,7 @@ def _beside(folder: str) -> str:
 
 
 def _read_journal(folder: str) -> dict[str, _Naming]:
-    """What the journal says. Nothing if it is not one of ours: it never names a file elsewhere, or one for another user."""
+    """What the journal says. Empty if it is not ours: a planted one must not move files elsewhere or of another user."""
     if not _is_ours(folder):
         return {}
     try:
@@ -164,18 +160,10 @@ def _read_journal(folder: str) -> dict[str, _Naming]:
         return {}
     if not isinstance(noted, dict):
         return {}
-    entries = {name: each if isinstance(each, list) else [each] for name, each in noted.items()}
-    if not all(len(each) in (1, 3) and _is_plain(name) and _is_plain(each[0]) for name, each in entries.items()):
-        return {}
-    if not all(_is_version(version) for each in entries.values() for version in each[1:]):
+    if not all(_is_plain(name) and _is_entry(each) for name, each in noted.items()):
         return {}
     beside = _beside(folder)
-    return {
-        name: _Naming(os.path.join(beside, each[0]), each[1], each[2], is_known=True)
-        if len(each) > 1
-        else _Naming(os.path.join(beside, each[0]), None, None, is_known=False)
-        for name, each in entries.items()
-    }
+    return {name: _Naming(os.path.join(beside, path), old, new) for name, (path, old, new) in noted.items()}
 
 
 def _is_ours(folder: str) -> bool:
@@ -185,6 +173,14 @@ def _is_ours(folder: str) -> bool:
 def _is_plain(name: Any) -> bool:
     """Whether a name is that of a file in a folder, and not a path."""
     return isinstance(name, str) and name == os.path.basename(name) and name not in ("", ".", "..") and "\0" not in name
+
+
+def _is_entry(noted: Any) -> bool:
+    """Whether something stands for a name and two versions."""
+    if not isinstance(noted, list) or len(noted) != 3:
+        return False
+    name, *versions = noted
+    return _is_plain(name) and all(map(_is_version, versions))
 
 
 def _is_version(noted: Any) -> bool:
@@ -213,7 +209,7 @@ def _move(folder: str, names: Mapping[str, str]) -> None:
     for name, path in waiting.items():
         if os.path.lexists(path) and not _is_replaced_at_once(folder, names):
             aside = os.path.join(folder, name + OLD)
-            _remove(aside)
+            remove_path(aside)
             with name_in_errors(path):
                 os.replace(path, aside)
     for name, path in waiting.items():
@@ -240,14 +236,6 @@ def _take_back(folder: str, names: Mapping[str, str]) -> None:
             if os.path.lexists(aside):
                 os.replace(aside, path)
         os.unlink(os.path.join(folder, JOURNAL))
-
-
-def _remove(path: str) -> None:
-    if os.path.isdir(path) and not os.path.islink(path):
-        shutil.rmtree(path)
-    else:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(path)
 
 
 def _sync(names: Mapping[str, str]) -> None:

@@ -27,7 +27,7 @@ from headrace.errors import UnsupportedData, Where
 from headrace.io.cache.folder import cache_key
 from headrace.io.faults import close_quietly, name_in_errors
 from headrace.io.names import TEMPORARY_SUFFIX
-from headrace.io.system import boot_id, is_locked_elsewhere, lock, sync_folder
+from headrace.io.system import boot_id, is_locked_elsewhere, lock, remove_path, sync_folder
 from headrace.io.threads import ThreadPool
 from headrace.io.write.commit import finish_names, give_names, has_journal
 
@@ -128,7 +128,7 @@ def _locked_error(first: str, owner: str) -> UnsupportedData:
 
 
 def remove_abandoned(folder: str, name: str) -> None:
-    """Remove leftovers of dead writers from a folder, before ``name`` is written there. Files that were getting their names get them."""
+    """Remove leftovers of dead writers from a folder, before ``name`` is written there. Renames that a killed writer had begun are finished."""
     before = "." + os.fsdecode(os.fsencode(name)[:NAME_BYTES]) + "."
     for found in _temporaries(folder, int(time.monotonic())):
         path = os.path.join(folder, found)
@@ -141,7 +141,7 @@ def remove_abandoned(folder: str, name: str) -> None:
             else:
                 is_dead = _is_unused(path, UNKNOWN_AFTER_S if has_journal(path) else ANCIENT_AFTER_S)
             if is_dead and finish_names(path):
-                _remove(path)
+                remove_path(path)
 
 
 @lru_cache(maxsize=4)
@@ -218,13 +218,6 @@ def _is_unused(path: str, seconds: float) -> bool:
         return lock(fd)
     finally:
         close_quietly(fd)
-
-
-def _remove(path: str) -> None:
-    if os.path.isdir(path) and not os.path.islink(path):
-        shutil.rmtree(path)
-    else:
-        os.unlink(path)
 
 
 MOST_THREADS = 8  # that wait for the disk: they mostly share one commit of its journal
@@ -350,7 +343,7 @@ class DeferredRenames:
 
 
 def _are_replaced(targets: list[str]) -> bool:
-    """Whether some files replace others of one folder, where a kill between two names would leave a mixture of old and new ones."""
+    """Whether the files replace existing files of one folder, so that a kill between two renames would leave a mixture."""
     there = [target for target in targets if os.path.lexists(target)]
     return bool(there) and all(map(os.path.isfile, there)) and len(set(map(os.path.dirname, targets))) == 1
 

@@ -6,14 +6,13 @@ import json
 import os
 from collections.abc import Iterator
 from dataclasses import asdict, astuple, dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
 from headrace.contracts.job import Store
 from headrace.io.local.signatures import Signature, wait_for_tick
 from headrace.io.write.atomic import write_atomic
-from headrace.jobs.record import ABANDONED, IN_PROGRESS, JobFiles
+from headrace.jobs.record import ABANDONED, IN_PROGRESS, JobFiles, timestamp
 from headrace.jobs.store import InputObject
 from headrace.jobs.transform.spec import TransformSpec
 
@@ -162,7 +161,7 @@ class TransformRecord:
 
 def now() -> str:
     """The time, in the form of SageMaker's logs."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return timestamp().replace("+00:00", "Z")
 
 
 def _load(path: Path) -> Plain:

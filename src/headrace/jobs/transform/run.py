@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -17,7 +17,7 @@ from headrace.errors import JobFailed
 from headrace.hosting.prepare import prepare_stages
 from headrace.hosting.stage import Stage
 from headrace.io.progress import Progress
-from headrace.jobs.record import HostLog, JobFiles
+from headrace.jobs.record import HostLog, JobFiles, failure_reason, watching
 from headrace.jobs.store import InputObject, as_uri_part, check_folder, list_objects
 from headrace.jobs.transform.invoke import ContainerOutput, ContainerProcess, Failure, Invoker, with_environment
 from headrace.jobs.transform.jsonpath import JsonPath
@@ -27,11 +27,7 @@ from headrace.jobs.transform.send import AnswerFile, send
 from headrace.jobs.transform.spec import ExecutionParameters, TransformSpec, variables_of
 from headrace.jobs.tree import full_disk_reason
 
-__all__ = ["TransformLog", "TransformRun", "answer_file", "one_line", "status_of"]
-
-
-REASON_LIMIT = 1024
-KINDS = ("ClientError:", "AlgorithmError:", "InternalServerError:")
+__all__ = ["TransformLog", "TransformRun", "answer_file", "status_of"]
 
 
 class TransformLog:
@@ -75,15 +71,6 @@ class TransformLog:
     ) -> None:
         self._job.close()
         self._container.close()
-
-
-def one_line(error: Exception) -> str:
-    """The reason of a failure, in the form of the API."""
-    text = " ".join((str(error) if isinstance(error, JobFailed) else f"{type(error).__name__}: {error}").split())
-    if not text.startswith(KINDS):
-        kind = "AlgorithmError" if isinstance(error, JobFailed) else "InternalServerError"
-        text = f"{kind}: {text}"
-    return text if len(text) <= REASON_LIMIT else text[: REASON_LIMIT - 3] + "..."
 
 
 POLL_S = 0.1
@@ -180,7 +167,7 @@ class TransformRun:
             JobFailed: An object failed, or the whole job did.
         """
         try:
-            with self._while_watched():
+            with watching(self._watch, name="headrace transform watcher"):
                 self._transform()
             reason = self._first_reason()
             self._record.content["Files"] = self._counts
@@ -194,7 +181,7 @@ class TransformRun:
             if self._stop.is_set():  # errors while the containers are stopped are not failures
                 self._finish("Stopped")
                 return self._record
-            reason = full_disk_reason(error, self._record.files_of_job.folder.parent) or one_line(error)
+            reason = full_disk_reason(error, self._record.files_of_job.folder.parent) or failure_reason(error)
             self._log.write(reason)
             self._finish("Failed", reason=reason)
             raise JobFailed(reason) from error
@@ -356,21 +343,12 @@ class TransformRun:
         name, failure = self._failures[min(self._failures, key=self._order.__getitem__)]
         failed, total = self._counts["Failed"], self._counts["Total"]
         which = "" if total == 1 else f"{failed} of {total} files failed; the first: "
-        return one_line(JobFailed(f"{failure.kind}: {which}{name}: {failure.line.removeprefix(failure.kind + ': ')}"))
-
-    @contextmanager
-    def _while_watched(self) -> Iterator[None]:
-        """Stop the containers on request, in a thread."""
-        over = threading.Event()
-        watcher = threading.Thread(target=self._watch, args=(over,), name="headrace transform watcher", daemon=True)
-        watcher.start()
-        try:
-            yield
-        finally:
-            over.set()
-            watcher.join()
+        return failure_reason(
+            JobFailed(f"{failure.kind}: {which}{name}: {failure.line.removeprefix(failure.kind + ': ')}")
+        )
 
     def _watch(self, over: threading.Event) -> None:
+        """Stop the containers on request."""
         while not over.wait(POLL_S):
             if self._stop_request.is_set() or self._record.files_of_job.stop.exists():
                 with suppress(OSError):  # a full disk must not keep the job from stopping

@@ -205,7 +205,7 @@ class LinearLearner(EstimatorBase):
     def _texts(self, name: str) -> dict[str, str]:  # noqa: ARG002 - other estimators need it
         return as_text(self.hyperparameters())
 
-    def _container(self, name: str) -> Container:  # noqa: ARG002
+    def _container(self, name: str) -> Container:  # noqa: ARG002 - other estimators need it
         return LinearLearnerContainer(environment=self.environment)
 
     def training_image_uri(self) -> str:

@@ -49,6 +49,7 @@ __all__ = ["WORDS", "Condition", "condition"]
 MOST_CHARACTERS = 10_000
 MOST_NESTED = 50
 MOST_DIGITS = 400  # more than the largest float64 has
+MOST_POSITION_DIGITS = 12
 TOKEN = re.compile(
     r"""\s*(?:
     (?P<number>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?![\w.]))
@@ -289,7 +290,7 @@ class Parser:
             return Summarised(name.lower(), inner)
         self.names.append(name)
         if self.take("["):
-            if self.kind != "number" or not self.token.isdecimal() or len(self.token) > len("123456789012"):
+            if self.kind != "number" or not self.token.isdecimal() or len(self.token) > MOST_POSITION_DIGITS:
                 raise self.error("a position from 0")
             position = int(self.token)
             self.advance()

@@ -36,6 +36,7 @@ SMALL_ITEMS, LARGE_ITEMS = 3, 64
 JSON_VALUES, JSON_TEXT = 1000, 10_000
 DRAWN = 20_000
 """The most numbers that a line is drawn through."""
+GREY_AXES, COLOUR_AXES = 2, 3
 LEAST_SIDE, MOST_SIDE = 8, 8192
 AUDIO = {
     b"RIFF": "audio/wav",
@@ -80,8 +81,8 @@ def image_like(value: Any) -> bool:
     """Whether an array looks like the pixels of an image: ``uint8`` of two axes, or of three with 1, 3 or 4 channels."""
     if not isinstance(value, np.ndarray) or value.dtype != np.uint8:
         return False
-    is_grey = value.ndim == len(("height", "width"))
-    is_coloured = value.ndim == len(("height", "width", "channels")) and value.shape[2] in (1, 3, 4)
+    is_grey = value.ndim == GREY_AXES
+    is_coloured = value.ndim == COLOUR_AXES and value.shape[2] in (1, 3, 4)
     return (is_grey or is_coloured) and all(LEAST_SIDE <= side <= MOST_SIDE for side in value.shape[:2])
 
 
@@ -90,11 +91,7 @@ def has_pixels(feature: Feature) -> bool:
     if feature.dtype != "uint8" or not feature.is_fixed or len(feature.shape) not in (2, 3):
         return False
     sides = [int(length or 0) for length in feature.shape]
-    return (
-        min(sides[:2]) >= len("8 pixels")
-        and (len(sides) == len(("h", "w")) or sides[2] in (1, 3, 4))
-        and math.prod(sides) > 0
-    )
+    return min(sides[:2]) >= LEAST_SIDE and (len(sides) == GREY_AXES or sides[2] in (1, 3, 4)) and math.prod(sides) > 0
 
 
 def small_cell(value: Any, place: CellPlace) -> Markup:

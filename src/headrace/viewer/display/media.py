@@ -30,7 +30,7 @@ SHOWN_AS_STORED = {
     "webp": "image/webp",
     "bmp": "image/bmp",
 }
-"""Encodings that browsers show. Others are encoded again; there is no SVG among images that Headrace knows."""
+"""Encodings that browsers show. Others are encoded again. Headrace does not recognise SVG, so it is never shown."""
 GREY, COLOURS = 1, 3
 DEFAULT_RATE = 16_000
 
@@ -105,7 +105,7 @@ def image_of(value: Any, feature: Feature, size: int) -> Media:
 
 
 def _three_axes(pixels: Pixels) -> Pixels:
-    return pixels[:, :, None] if pixels.ndim < len(("height", "width", "channels")) else pixels
+    return pixels[:, :, None] if pixels.ndim == 2 else pixels
 
 
 def _scale_down(pixels: Pixels, size: int) -> Pixels:

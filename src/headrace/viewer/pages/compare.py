@@ -164,11 +164,7 @@ def is_equal(left: Any, right: Any) -> bool:
     (True, False)
     """
     arrays = [each for each in (left, right) if isinstance(each, (np.ndarray, np.generic)) and each.dtype != object]
-    if (
-        len(arrays) == len((left, right))
-        and left.shape == right.shape
-        and not {"S", "U"} & {a.dtype.kind for a in arrays}
-    ):
+    if len(arrays) == 2 and left.shape == right.shape and not {"S", "U"} & {a.dtype.kind for a in arrays}:
         return not _unequal(*arrays).any()
     left, right = _plain(left), _plain(right)
     if isinstance(left, list) and isinstance(right, list):
@@ -200,7 +196,7 @@ def compare_page(datasets: list[ShownDataset], query: Query, base: str, works: W
     Raises:
         BadQuery: There are fewer than two, or no such numbers.
     """
-    if len(datasets) < len(("left", "right")):
+    if len(datasets) < 2:
         raise BadQuery("comparing needs two paths: headrace view BEFORE AFTER")
     most = len(datasets) - 1
     numbers = query.number("left", 0, most=most), query.number("right", 1, most=most)

@@ -26,6 +26,10 @@ __all__ = [
 ]
 
 
+MOST_NUMBER_LENGTH = 20  # of a sign and the 19 digits of 2**62
+MOST_POSITION_DIGITS = 9
+
+
 class BadQuery(ValueError):
     """An address has a value that does not fit. The message names it."""
 
@@ -49,7 +53,7 @@ class Query:
         given = self.text(name)
         if not given:
             return default
-        if not given.removeprefix("-").isdecimal() or len(given) > len("-4611686018427387904"):
+        if not given.removeprefix("-").isdecimal() or len(given) > MOST_NUMBER_LENGTH:
             raise BadQuery(f"{name} must be an integer, got {given!r:.60}")
         found = int(given)
         if not least <= found <= most:
@@ -80,7 +84,7 @@ class Query:
         given = self.text(name)
         if not given:
             return None
-        if given.isdecimal() and len(given) < len("1234567890") and int(given) < len(dataset.names):
+        if given.isdecimal() and len(given) <= MOST_POSITION_DIGITS and int(given) < len(dataset.names):
             return dataset.names[int(given)]
         if given in dataset.schema:
             return given
