@@ -279,6 +279,28 @@ def test_the_first_file_with_content_decides(tmp_path, pack):
         open_records(f"{tmp_path}/x@3")
 
 
+@pytest.mark.parametrize("name", ["x.csv.gz", "x.jsonl.gz", "x.tfrecord.gz", "x.gz", "x.data.gz", "x.tar.gz"])
+@pytest.mark.parametrize("cut", [0, 2, 30])
+def test_the_first_member_of_a_stream_may_be_short(tmp_path, name, cut):
+    kind = {"x.gz": "tfrecord", "x.data.gz": "csv"}.get(name, name.split(".")[1])
+    hr.write(tmp_path / f"plain.{kind}", {"name": np.arange(500), "age": np.arange(500)})
+    content = (tmp_path / f"plain.{kind}").read_bytes()
+    (tmp_path / name).write_bytes(gzip.compress(content[:cut]) + gzip.compress(content[cut:]))
+    source = hr.open(tmp_path / name)
+    assert source.batch(np.arange(500))["age"].tolist() == list(range(500))
+    assert hr.verify(tmp_path / name).ok
+
+
+@pytest.mark.parametrize("kind", ["csv.gz", "jsonl.gz", "tfrecord.gz", "recordio.gz", "csv.zz"])
+def test_an_emptied_shard_of_compressed_ones_is_damaged(tmp_path, kind):
+    place = tmp_path / f"x.{kind}@3"
+    hr.write(place, {"a": np.arange(99.0)})
+    next(tmp_path.glob("*-00001-of-00003*")).write_bytes(b"")
+    with pytest.raises(hr.CorruptFile, match="00001-of-00003"):
+        hr.open(place).batch(np.arange(66))
+    assert len(hr.verify(place).faults) == 1
+
+
 def test_a_folder_of_json_lines(tmp_path):
     for number, name in enumerate(["a.jsonl", "b.jsonl", "c.jsonl.gz", "d.ndjson"]):
         row = b'{"x": %d}\n' % number

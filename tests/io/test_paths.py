@@ -273,3 +273,8 @@ def test_the_name_that_may_be_meant(tmp_path):
     (tmp_path / "p.parquet").touch()
     with pytest.raises(NoFiles, match=r"Did you mean 'p\.parquet'\?"):
         expand(tmp_path / "p.parqet")
+
+
+def test_a_path_of_a_url_has_lost_a_slash(folder):
+    with pytest.raises(NoFiles, match=r"A Path takes a slash from a URL: pass the text 's3://bucket/x\.npy'\."):
+        expand(Path("s3://bucket/x.npy"))

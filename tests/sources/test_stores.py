@@ -150,7 +150,7 @@ def test_classes_that_exist_only_as_markers_count_as_empty_folders_do(store, tmp
 def test_empty_objects_are_no_folders(store):
     store.objects |= {"e/a/x.npy": b"1", "e/a/empty": b"", "e/none": b""}
     found = listing.list_tree(f"{store.base}/e")
-    assert found == ([f"{store.base}/e/{name}" for name in ("a/empty", "a/x.npy", "none")], [])
+    assert found == ([f"{store.base}/e/{name}" for name in ("a/empty", "a/x.npy", "none")], [], False)
 
 
 def test_keys_that_cannot_be_listed_are_named(store):
@@ -449,6 +449,34 @@ def test_class_folders_of_arrays(s3, tmp_path):
     batch = source.batch(np.arange(12))
     assert batch["label"].tolist() == [0] * 4 + [1] * 4 + [2] * 4
     assert batch["values"][:, 0].tolist() == [0, 3, 6, 9, 1, 4, 7, 10, 2, 5, 8, 11]
+
+
+@pytest.mark.parametrize("listed", [5, 1000])
+@pytest.mark.parametrize("kind", ["labels.csv", "manifest.jsonl", "train.csv", "below"])
+def test_notes_after_the_first_objects_of_a_listing_count(s3, tmp_path, monkeypatch, listed, kind):
+    s3.page = listed
+    monkeypatch.setattr("headrace.formats.open.LISTED", listed)
+    names = [
+        f"{'images/' if kind == 'train.csv' else ''}{number:02}.{'png' if 'train' in kind else 'npy'}"
+        for number in range(8)
+    ]
+    if kind == "below":  # the folder of a class is larger than what is listed
+        names = [f"{'a' if number < 7 else 'b'}/{name}" for number, name in enumerate(names)]
+    elif kind == "manifest.jsonl":
+        (tmp_path / kind).write_text("".join(f'{{"file": "{name}", "label": {name[-5]}}}\n' for name in names))
+    else:
+        (tmp_path / kind).write_text("file,label\n" + "".join(f"{name},{name[-5]}\n" for name in names))
+    for name, image in zip(names, _images(8), strict=True):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        if name.endswith("npy"):
+            np.save(tmp_path / name, np.ones((3, 2)))
+        else:
+            (tmp_path / name).write_bytes(image["image"])
+    s3.objects |= {f"d/{path.relative_to(tmp_path)}": path.read_bytes() for path in tmp_path.glob("**/*.*")}
+    found = hr.open("s3://bucket/d")
+    assert len(found) == 8
+    assert "label" in found.schema
+    assert alike("s3://bucket/d", str(tmp_path)) == 8
 
 
 def test_a_folder_that_fails_on_its_way_is_taken_back(s3):

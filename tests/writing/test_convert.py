@@ -377,11 +377,26 @@ def test_units_of_large_examples_have_few(name, each_bytes, examples):
     assert units.unit_examples(Target.of(name), 10**6, each_bytes) == examples
 
 
+@pytest.mark.parametrize("name", ["no/such/b.npz", "no/such/b.tfrecord@3", "no/such/b"])
+def test_missing_folders_are_not_made(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    hr.write("a.npy", np.zeros((4, 2)))
+    format = None if "." in name else "npy_folder"
+    for write in (hr.convert, lambda src, dst, **options: hr.write(dst, hr.open(src), **options)):
+        with pytest.raises(hr.NoFiles, match=r"no such folder: no/such\. Make it first"):
+            write("a.npy", name, format=format)
+        with pytest.raises(hr.NoFiles, match=f"no such folder.*pass the text 's3://bucket/{name.partition('@')[0]}"):
+            write("a.npy", Path("s3://bucket") / name, format=format)
+    assert list(tmp_path.iterdir()) == [tmp_path / "a.npy"]
+
+
 @pytest.mark.parametrize("name", ["b.tfrecord.gz", "b.array_record", "b.avro", "b.tfrecord"])
 def test_large_examples_are_held_a_few_at_a_time(tmp_path, monkeypatch, name):
     """By units of few examples, each written in smaller batches; the files do not depend on the batches."""
     hr.write(tmp_path / "a.tfrecord", {"x": np.random.default_rng(0).random((300, 200), np.float32)})
     monkeypatch.setattr(units, "UNIT_BYTES", 50_000)
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
     hr.convert(tmp_path / "a.tfrecord", tmp_path / "one" / name)
     monkeypatch.setattr(sinks, "BATCH_BYTES", 5_000)
     monkeypatch.setattr(sinks, "FIRST_ROWS", 4)

@@ -40,7 +40,7 @@ HEAD_BYTES = 4096
 SHOWN_BYTES = 12
 SHOWN_TEXT = 40
 LISTED = 1000
-"""Objects listed to see what a folder in a store is: one answer of the store."""
+"""Objects listed at once to see what a folder in a store is: one answer of the store. The folders of larger trees are listed one by one."""
 DEFAULTS: Mapping[str, tuple[Any, ...]] = {
     "on_corrupt": ("raise",),
     "verify": (True,),
@@ -184,7 +184,7 @@ def _folders(given: list[PathLike]) -> list[tuple[str, Lister]]:
 
 
 def _look_into(path: str) -> Lister | None:
-    """A listing of a folder; ``None`` if the path is not one. In a store, only some objects are listed."""
+    """A listing of a folder; ``None`` if the path is not one."""
     if "://" not in path or not is_listing(path):
         return cache(Listing.of) if is_folder(path) else None  # several formats ask for the same one
     if is_url_pattern(path) or format_of_name(path, installed=False) is not None:

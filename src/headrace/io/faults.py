@@ -14,6 +14,7 @@ from typing import Literal
 from headrace import _optional
 from headrace.errors import CorruptFile, DataError, HeadraceError, NoFiles, Unreachable, UnsupportedData, Where
 from headrace.io.names import whole_set_hint
+from headrace.io.urls import lost_slash_hint
 
 __all__ = [
     "OTHER_ANSWER",
@@ -79,7 +80,7 @@ def name_target(path: str) -> Iterator[None]:
     except OSError as error:
         folder = os.path.dirname(path)
         if isinstance(error, FileNotFoundError) and not os.path.exists(folder):
-            hint = "Make it first, as with os.makedirs."
+            hint = lost_slash_hint(path) or "Make it first, as with os.makedirs."
             raise NoFiles(Where(path=folder), expected="a folder", found="nothing of that name", hint=hint) from error
         raise OSError(error.errno, error.strerror, path) from error
 

@@ -7,6 +7,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TypeAlias
 
 from headrace.errors import NoFiles, UnsupportedData, Where
@@ -110,16 +111,19 @@ Lister: TypeAlias = Callable[[str], Listing]
 
 
 def lister_for(root: str, *, most: int | None = None) -> Lister:
-    """A function that lists a folder and those below it. A tree in a store is listed by one request.
+    """A function that lists a folder and those below it. A tree in a store is listed at once.
 
     Args:
         root: The folder.
-        most: The most objects of a store to list: enough to recognise the kind of folder.
+        most: The most objects of a tree to list at once. If a store has more, each folder is listed when it is asked for.
 
     Raises:
         NoFiles: Nothing is there.
     """
-    return _StoreTree(root, most).listing if is_listing(root) else Listing.of
+    if not is_listing(root):
+        return Listing.of
+    tree = _StoreTree(root, most)
+    return cache(Listing.of) if tree.is_cut else tree.listing  # Notes and records may come after a thousand images.
 
 
 class _StoreTree:
@@ -130,7 +134,7 @@ class _StoreTree:
         self._files: dict[str, list[str]] = {"": []}
         self._folders: dict[str, set[str]] = {"": set()}
         start = len(Url.of(self.root).key) + 1 if Url.of(self.root).key else 0
-        objects, empty = list_tree(self.root, most=most)
+        objects, empty, self.is_cut = list_tree(self.root, most=most)
         for urls, add in ((objects, self._add_file), (empty, self._add_folder)):
             for each in urls:
                 parts = Url.of(each).key[start:].split("/")

@@ -27,7 +27,7 @@ from headrace.io.names import (
     whole_set_hint,
 )
 from headrace.io.store.listing import expand_url
-from headrace.io.urls import SCHEMES, is_url, scheme_of
+from headrace.io.urls import SCHEMES, is_url, lost_slash_hint, scheme_of
 
 __all__ = [
     "SIDECARS",
@@ -219,7 +219,7 @@ def _expand_one(path: str) -> list[str]:
         return _expand_glob(path)
     with contextlib.suppress(FileNotFoundError, NotADirectoryError, ValueError):
         os.stat(path)  # raises if a folder in the path may not be searched
-    hint = f"{whole_set_hint(path)} {_describe_folder(path)}".strip()
+    hint = lost_slash_hint(path) or f"{whole_set_hint(path)} {_describe_folder(path)}".strip()
     raise NoFiles(Where(path=path), expected="a file, folder or pattern", found="nothing of that name", hint=hint)
 
 

@@ -21,6 +21,7 @@ __all__ = [
     "is_listing",
     "is_url",
     "local_path",
+    "lost_slash_hint",
     "parent_of",
     "scheme_of",
     "sibling_of",
@@ -37,6 +38,7 @@ UNESCAPED = "/!$&'()*+,;=:@[]^|"
 """What obstore sends as it is, besides letters, digits and ``-._~``. A server may treat ``%2B`` differently from ``+``."""
 COLLAPSED = re.compile(rf"(?:{'|'.join(SCHEMES)}):/", re.IGNORECASE)
 """Begins a URL, also one that a ``Path`` has taken a slash from."""
+LOST_SLASH = re.compile(rf"(?:^|[/\\])((?:{'|'.join(SCHEMES)}):)[/\\](?![/\\])", re.IGNORECASE)
 LEADS_OUT = re.compile(
     r"\0|^[/\\]|^[A-Za-z][A-Za-z0-9+.-]*:[/\\]|(?:^|[/\\])\.\.(?:[/\\]|$)" + (r"|^[A-Za-z]:" if os.name == "nt" else "")
 )
@@ -82,6 +84,16 @@ def local_path(path: str | os.PathLike[str], what: str) -> Path:
             hint="Files are written there and read from there directly. Use a local or a mounted folder.",
         )
     return Path(text).expanduser()
+
+
+def lost_slash_hint(path: str) -> str:
+    """A hint for a path that was a URL before a ``Path`` took a slash from it; empty for any other path.
+
+    >>> lost_slash_hint("/home/s3:/bucket/x.npy")
+    "A Path takes a slash from a URL: pass the text 's3://bucket/x.npy'."
+    """
+    found = LOST_SLASH.search(path)
+    return f"A Path takes a slash from a URL: pass the text '{found[1]}//{path[found.end() :]}'." if found else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,15 @@ import pytest
 
 from headrace import _optional
 from headrace.io.cache import inflate as compression
-from headrace.io.cache.inflate import Inflater, deflater, head_of, parse_compression, wrapper_of, wrapper_of_name
+from headrace.io.cache.inflate import (
+    Inflater,
+    deflater,
+    head_of,
+    is_empty_stream,
+    parse_compression,
+    wrapper_of,
+    wrapper_of_name,
+)
 
 CONTENT = np.random.default_rng(0).integers(0, 8, 700_000, dtype=np.uint8).tobytes()
 
@@ -155,9 +163,31 @@ def test_signatures_of_formats():
 def test_suffixes():
     names = ["a/x.tfrecord.GZ", "x.zlib", "x.zz", "x.gzip", "x.tfrecord", "x.gz/y"]
     assert [wrapper_of_name(name) for name in names] == ["gzip", "zlib", "zlib", "gzip", "none", "none"]
+    shards = [
+        "x.csv.gz-00001-of-00003",
+        "x-00001-of-00003.csv.gz",
+        "x.gz.3",
+        "x.csv-00001-of-00003",
+        "x.gz/y-00000-of-00001",
+    ]
+    assert [wrapper_of_name(name) for name in shards] == ["gzip", "gzip", "gzip", "none", "none"]
 
 
 def test_the_first_bytes_inside(tmp_path):
     (tmp_path / "x").write_bytes(gzip.compress(CONTENT))
     assert head_of((tmp_path / "x").read_bytes(), "gzip", 10) == CONTENT[:10]
     assert head_of((tmp_path / "x").read_bytes(), "zlib", 10) == b""
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zlib.compress])
+def test_the_first_bytes_of_several_members(pack):
+    wrapper = wrapper_of(pack(b""))
+    packed = pack(b"") + pack(b"ab") + pack(b"") + pack(b"cdef")
+    for size in range(1, 8):
+        assert head_of(packed, wrapper, size) == b"abcdef"[:size]
+    assert head_of(pack(b"ab") + b"junk", wrapper, 9) == b"ab"
+    assert head_of(packed[:-9], wrapper, 2) == b"ab"
+    assert not is_empty_stream(packed)
+    assert not is_empty_stream(pack(b"") + pack(b"")[:-1])
+    assert not is_empty_stream(pack(b"") + b"x")
+    assert is_empty_stream(pack(b"") + pack(b""))

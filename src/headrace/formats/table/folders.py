@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Sequence
 
 from headrace.contracts.schema import Schema
 from headrace.errors import CorruptFile, NoFiles, UnsupportedData, Where
-from headrace.io.folders import AtomicFolder, Listing, first_existing
+from headrace.io.folders import AtomicFolder, Listing
 from headrace.io.json_text import load_json
 from headrace.io.local.open import read_each
-from headrace.io.urls import child_of, is_listing, parent_of
+from headrace.io.urls import child_of, parent_of
 
 __all__ = [
     "FORMAT_NOTE",
@@ -31,8 +31,6 @@ NOTE = "headrace-empty.json"
 """Holds the format and the schema of a folder without examples."""
 FORMAT_NOTE = "headrace-format.json"
 """Names the format of a folder of arrays, whose files could also be rows each."""
-MANY = 500
-"""A listing of more files in a store may be cut off before the notes, which come last."""
 SPLITS = frozenset(("train", "training", "test", "testing", "val", "valid", "validation", "dev", "eval"))
 """Names of folders that are splits, not classes."""
 
@@ -98,9 +96,7 @@ def is_marked(listing: Listing, format: str) -> bool:
     if is_marked_empty(listing, format):
         return True
     path = child_of(listing.folder, FORMAT_NOTE)
-    if FORMAT_NOTE not in listing.files and not (
-        len(listing.files) > MANY and is_listing(listing.folder) and first_existing([path])
-    ):
+    if FORMAT_NOTE not in listing.files:
         return False
     try:
         return bool(load_json(read_each([path])[0].decode())["format"] == format)

@@ -110,11 +110,11 @@ def list_below(url: str, *, most: int | None = None) -> list[str]:
         NoFiles: There is no such bucket.
         Unreachable: The store does not answer.
     """
-    return [key for key, _ in run_all(url, [partial(_list_below, url, most)])[0]]
+    return [key for key, _ in run_all(url, [partial(_list_below, url, most)])[0][0]]
 
 
-def list_tree(url: str, *, most: int | None = None) -> tuple[list[str], list[str]]:
-    """The URLs of all objects below a folder, and of the empty folders that exist only as an object, as consoles make.
+def list_tree(url: str, *, most: int | None = None) -> tuple[list[str], list[str], bool]:
+    """The URLs of all objects below a folder, of the empty folders that exist only as an object, as consoles make, and whether there are more.
 
     Args:
         url: The folder.
@@ -124,35 +124,37 @@ def list_tree(url: str, *, most: int | None = None) -> tuple[list[str], list[str
         NoFiles: There is no such bucket.
         Unreachable: The store does not answer.
     """
-    found = run_all(url, [partial(_list_below, url, most)])[0]
+    found, is_cut = run_all(url, [partial(_list_below, url, most)])[0]
     # obstore drops the / that tells a folder from an empty object, but lists the folders in a folder.
     above = sorted({parent_of(each)[0] for each, size in found if not size})
     folders = set(list_folder(*above)[1]) if above else set()
     markers = [each for each, size in found if not size and each in folders]
-    return [each for each, size in found if size or each not in folders], markers
+    return [each for each, size in found if size or each not in folders], markers, is_cut
 
 
 def size_below(url: str) -> int:
     """The total size of all objects below a folder."""
-    return sum(size for _, size in run_all(url, [partial(_list_below, url, None)])[0])
+    return sum(size for _, size in run_all(url, [partial(_list_below, url, None)])[0][0])
 
 
-async def _list_below(url: str, most: int | None) -> list[tuple[str, int]]:
+async def _list_below(url: str, most: int | None) -> tuple[list[tuple[str, int]], bool]:
+    """The objects and their sizes, and whether there may be more."""
     place, client = Url.of(url), client_for(url)
     found: list[tuple[str, int]] = []
+    is_cut = False
     async with client.slots:
         try:
             pages = obstore_for(url).list(store_of(client, place), place.key.rstrip("/") or None, chunk_size=PAGE)
             async for page in pages:
                 listed = [(each["path"], each["size"]) for each in page]
                 found += _without_markers(listed, {place.key.rstrip("/")})
-                if most is not None and len(found) >= most:
+                if is_cut := most is not None and len(found) >= most:
                     break
         except Exception as error:
             raise as_headrace_error(error, url) from error
     if not all(size for _, size in found):
         found = _without_markers(found, _folders_of(key for key, _ in found))
-    return [(place.at(key), size) for key, size in found[:most]]
+    return [(place.at(key), size) for key, size in found[:most]], is_cut
 
 
 def objects_exist(urls: Sequence[str]) -> list[bool]:
@@ -167,7 +169,7 @@ def objects_exist(urls: Sequence[str]) -> list[bool]:
 async def _object_exists(url: str) -> bool:
     place, client = Url.of(url), client_for(url)
     if not place.key:
-        return bool(await _list_below(url, 1))
+        return bool((await _list_below(url, 1))[0])
     async with client.slots:
         try:
             await obstore_for(url).head_async(store_of(client, place), place.key)
@@ -177,7 +179,7 @@ async def _object_exists(url: str) -> bool:
             raise as_headrace_error(error, url) from error
         else:
             return True
-    return bool(await _list_below(url, 1))
+    return bool((await _list_below(url, 1))[0])
 
 
 def read_journal(url: str) -> dict[str, str]:

@@ -25,7 +25,7 @@ from typing import Protocol, Self
 
 from headrace.errors import UnsupportedData, Where
 from headrace.io.cache.folder import cache_key
-from headrace.io.faults import close_quietly, name_in_errors
+from headrace.io.faults import close_quietly, name_in_errors, name_target
 from headrace.io.names import TEMPORARY_SUFFIX
 from headrace.io.system import boot_id, is_locked_elsewhere, lock, remove_path, sync_folder
 from headrace.io.threads import ThreadPool
@@ -88,14 +88,14 @@ def lock_folder(path: Path, first: str) -> int:
         first: The file to be written there, in errors.
 
     Raises:
+        NoFiles: The folder that it is in does not exist.
         UnsupportedData: Another process has locked it.
     """
     place = path / LOCK
     for _ in range(ATTEMPTS):
-        with name_in_errors(str(path)):
-            path.mkdir(parents=True, exist_ok=True)
-        # Its owner may just remove the folder.
-        with contextlib.suppress(FileNotFoundError), name_in_errors(str(place)):
+        with name_target(first if os.path.dirname(first) == str(path.parent) else str(path)):
+            path.mkdir(exist_ok=True)
+        with contextlib.suppress(FileNotFoundError), name_in_errors(str(place)):  # its owner may just remove the folder
             fd = os.open(place, os.O_RDWR | os.O_CREAT, 0o666)
             is_kept = False
             try:
