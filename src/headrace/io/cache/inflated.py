@@ -19,9 +19,9 @@ from headrace.errors import CorruptFile, UnsupportedData, Where
 from headrace.io.cache.folder import (
     ATTEMPTS,
     CacheEntry,
-    cache_folder,
     cache_key,
     cache_limit_bytes,
+    entry_path,
     is_trusted,
     open_entry,
 )
@@ -383,4 +383,4 @@ def _signature(path: str, packed: RemoteCompressed | None, expected: Signature |
 
 def _entry_path(path: str, compression: Compression, signature: Signature) -> Path:
     key = cache_key(VERSION, absolute(path), *astuple(signature), compression)
-    return cache_folder("inflated") / f"{key}.inflated"
+    return entry_path(key)

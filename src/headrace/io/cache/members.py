@@ -15,6 +15,7 @@ from headrace.io.cache.folder import (
     cache_folder,
     cache_key,
     cache_limit_bytes,
+    entry_path,
     is_trusted,
     open_entry,
 )
@@ -96,7 +97,7 @@ def inflate_to_cache(file: MappedFile, part: FilePart) -> MappedFile:
         CorruptFile: The stream is damaged, or its CRC-32 differs.
         UnsupportedData: The cache has no space left.
     """
-    path = cache_folder("inflated") / f"{_key(file, part)}.inflated"
+    path = entry_path(_key(file, part))
     for _ in range(ATTEMPTS):
         found = _find_cached(path, file, part)
         if found is not None:

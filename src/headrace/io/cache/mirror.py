@@ -14,6 +14,7 @@ from headrace.io.cache.folder import (
     cache_folder,
     cache_key,
     cache_limit_bytes,
+    entry_path,
     is_trusted,
     open_entry,
 )
@@ -154,4 +155,4 @@ def _fill(entry: CacheEntry, file: RemoteObject, parts: Iterable[bytes | memoryv
 def _entry_path(file: RemoteObject) -> Path:
     version = file.version
     key = cache_key(VERSION, file.path, version.size, version.etag, version.modified_ns)
-    return cache_folder("inflated") / f"{key}.inflated"
+    return entry_path(key)
