@@ -26,6 +26,7 @@ __all__ = [
     "file_exists_error",
     "file_shrank_error",
     "has_answer",
+    "is_refusal",
     "name_in_errors",
     "name_target",
     "refuse_special_file",
@@ -194,6 +195,17 @@ class UnsizedResponse(Unreachable):
 def has_answer(error: Exception) -> bool:
     """Whether an error of obstore is what a server answered."""
     return STATUS.search(str(error)) is not None
+
+
+def is_refusal(error: Unreachable) -> bool:
+    """Whether a server refused to give an object, so that asking again is no use. S3 answers 403 for missing keys if listing is not allowed."""
+    cause = error.__cause__
+    if not isinstance(cause, Exception):
+        return False
+    kinds = _optional.require("obstore", extra="cloud").exceptions
+    status, *_ = _parse_answer(cause)
+    is_denied = isinstance(cause, (kinds.PermissionDeniedError, kinds.UnauthenticatedError))
+    return is_denied or (400 <= status < 500 and status not in LATER)
 
 
 def as_headrace_error(error: Exception, url: str, *, act: str = "read") -> Exception:

@@ -499,6 +499,17 @@ def test_https_addresses_of_clouds_are_plain_http():
         assert type(store).__name__ == "HTTPStore"
 
 
+def test_signed_urls_keep_few_connections(server, monkeypatch):
+    """Each URL with a query needs a client of obstore. An epoch of signed images once kept them all."""
+    monkeypatch.setattr(client, "MOST_STORES", 3)
+    urls = [f"{server.url}/x.bin?sig={number}" for number in range(6)]
+    assert [RemoteFile(url).size for url in urls] == [len(CONTENT)] * 6
+    stores = client.client_for(urls[0]).stores
+    assert list(stores) == urls[3:]
+    assert RemoteFile(urls[3]).size == len(CONTENT)
+    assert list(stores) == [*urls[4:], urls[3]]
+
+
 def _without_head(handler):
     give(handler, *((405,) if handler.command == "HEAD" else (200, CONTENT)), ETag='"1"')
 
