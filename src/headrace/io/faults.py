@@ -17,6 +17,7 @@ from headrace.io.names import whole_set_hint
 
 __all__ = [
     "OTHER_ANSWER",
+    "LostConnection",
     "NoRanges",
     "UnsizedResponse",
     "as_headrace_error",
@@ -163,6 +164,9 @@ NO_LENGTH = re.compile(r'Content-Length Header missing|Invalid last modified|CON
 """``/*`` is a range of an object whose length the server does not know (RFC 9110, 14.4)."""
 BAD_RANGE = re.compile(r"Failed to parse value for CONTENT_RANGE|Content-Range header not present")
 OTHER_RANGE = re.compile(r"Requested (\d+)\.\.(\d+), got (\d+)\.\.(\d+)")
+LOST = re.compile(r"Range request not supported|HTTP error: (?:request or response body error|error decoding response body)")
+"""obstore continues a response by a range, if it can tell the version. Else it says that no ranges are supported, or why the body ended."""
+TIMED_OUT = re.compile(r"timed out|Timeout|TimedOut")
 LATER = (408, 425, 429)
 """Refusals that may end."""
 CODE = re.compile(r"<Code>(\w+)</Code>")
@@ -190,6 +194,10 @@ class NoRanges(Exception):
 
 class UnsizedResponse(Unreachable):
     """The response of an HTTP server does not say how long the object is, or its time is none. obstore does not take it."""
+
+
+class LostConnection(Unreachable):
+    """The connection was lost before all of the object came, and the server cannot continue."""
 
 
 def has_answer(error: Exception) -> bool:
@@ -226,6 +234,9 @@ def as_headrace_error(error: Exception, url: str, *, act: str = "read") -> Excep
         return _missing_error(error, url, code)
     if (isinstance(error, kinds.NotSupportedError) and "ange" in text) or status == 416:
         return NoRanges(url, is_whole=status != 416)
+    if LOST.search(text) and not TIMED_OUT.search(text):
+        hint = "Try again later, or copy the file to this machine."
+        return LostConnection(where, expected="the whole response", found="a connection that was lost", hint=hint)
     if METADATA in text:
         hint = f"{ENVIRONMENT} For public data, AWS_SKIP_SIGNATURE, GOOGLE_SKIP_SIGNATURE or AZURE_SKIP_SIGNATURE is 'true'."
         expected = "credentials in the environment, or a role of this machine"
@@ -281,7 +292,7 @@ def _parse_answer(error: Exception) -> tuple[int, str, str]:
 def _hint(text: str, status: int) -> str:
     if "must be specified" in text:  # what a store needs besides its name
         return ENVIRONMENT
-    if "timed out" in text or "Timeout" in text or "TimedOut" in text:
+    if TIMED_OUT.search(text):
         return "HEADRACE_TIMEOUT sets how many seconds a request may take."
     if "configured region" in text:
         return "Set AWS_REGION to the region of the bucket."

@@ -18,9 +18,10 @@ from headrace.io.cache.folder import (
     is_trusted,
     open_entry,
 )
-from headrace.io.faults import cache_emptied_error, file_changed_error
+from headrace.io.faults import LostConnection, cache_emptied_error, file_changed_error
 from headrace.io.local.mapped import MappedFile
-from headrace.io.store.requests import check_unchanged, stream_object, stream_plainly
+from headrace.io.store.client import RETRIES
+from headrace.io.store.requests import check_unchanged, pause_before_retry, stream_object, stream_plainly
 from headrace.io.store.stream import BLOCK_BYTES, RemoteObject, RemoteStream
 from headrace.io.system import boot_id
 
@@ -43,10 +44,14 @@ def make_private_copy(file: RemoteObject) -> MappedFile:
     Raises:
         UnsupportedData: The object does not fit into the cache.
     """
-    for _ in range(ATTEMPTS):
+    for attempt in range(ATTEMPTS):
         path, entry = _claim_private()
         if entry is not None:
-            _fill(entry, file, stream_object(file.path, file.version, BLOCK_BYTES) if file.size else ())
+            try:
+                _fill(entry, file, stream_object(file.path, file.version, BLOCK_BYTES) if file.size else ())
+            except LostConnection as error:
+                _retry(attempt, error)
+                continue
         found = _open_entry(file, path)
         if found is not None:
             return found
@@ -63,7 +68,7 @@ def download_copy(url: str) -> MappedFile:
     Raises:
         UnsupportedData: The object does not fit into the cache.
     """
-    for _ in range(ATTEMPTS):
+    for attempt in range(ATTEMPTS):
         path, entry = _claim_private()
         if entry is not None:
             try:
@@ -72,6 +77,9 @@ def download_copy(url: str) -> MappedFile:
                 fits = all(entry.size + len(part) <= limit and entry.write(part) for part in parts)
                 if fits and entry.write_note(None):
                     entry.commit(limit, durable=not boot_id())
+            except LostConnection as error:
+                _retry(attempt, error)
+                continue
             finally:
                 entry.abort()
         found = open_entry(url, path)
@@ -82,6 +90,13 @@ def download_copy(url: str) -> MappedFile:
     else:
         raise cache_emptied_error(url)
     raise _no_room(url, "all of it")
+
+
+def _retry(attempt: int, error: LostConnection) -> None:
+    """Pause before the next attempt; after the last one, raise its error."""
+    if attempt >= RETRIES:
+        raise error
+    pause_before_retry(attempt)
 
 
 def _claim_private() -> tuple[Path, CacheEntry | None]:
