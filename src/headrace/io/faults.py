@@ -18,6 +18,7 @@ from headrace.io.names import whole_set_hint
 __all__ = [
     "OTHER_ANSWER",
     "LostConnection",
+    "NoCacheSpace",
     "NoRanges",
     "UnsizedResponse",
     "as_headrace_error",
@@ -125,6 +126,10 @@ def cache_emptied_error(path: str) -> UnsupportedData:
     )
 
 
+class NoCacheSpace(UnsupportedData):
+    """A file has to be copied or inflated into the cache, which has no space for it. The file itself may be intact."""
+
+
 def file_exists_error(path: str, hint: str = "Pass overwrite=True to replace it.") -> UnsupportedData:
     """The error for a new file whose name is taken."""
     return UnsupportedData(Where(path=path), expected="a new file", found="one that already exists", hint=hint)
@@ -164,7 +169,9 @@ NO_LENGTH = re.compile(r'Content-Length Header missing|Invalid last modified|CON
 """``/*`` is a range of an object whose length the server does not know (RFC 9110, 14.4)."""
 BAD_RANGE = re.compile(r"Failed to parse value for CONTENT_RANGE|Content-Range header not present")
 OTHER_RANGE = re.compile(r"Requested (\d+)\.\.(\d+), got (\d+)\.\.(\d+)")
-LOST = re.compile(r"Range request not supported|HTTP error: (?:request or response body error|error decoding response body)")
+LOST = re.compile(
+    r"Range request not supported|HTTP error: (?:request or response body error|error decoding response body)"
+)
 """obstore continues a response by a range, if it can tell the version. Else it says that no ranges are supported, or why the body ended."""
 TIMED_OUT = re.compile(r"timed out|Timeout|TimedOut")
 LATER = (408, 425, 429)
@@ -234,9 +241,6 @@ def as_headrace_error(error: Exception, url: str, *, act: str = "read") -> Excep
         return _missing_error(error, url, code)
     if (isinstance(error, kinds.NotSupportedError) and "ange" in text) or status == 416:
         return NoRanges(url, is_whole=status != 416)
-    if LOST.search(text) and not TIMED_OUT.search(text):
-        hint = "Try again later, or copy the file to this machine."
-        return LostConnection(where, expected="the whole response", found="a connection that was lost", hint=hint)
     if METADATA in text:
         hint = f"{ENVIRONMENT} For public data, AWS_SKIP_SIGNATURE, GOOGLE_SKIP_SIGNATURE or AZURE_SKIP_SIGNATURE is 'true'."
         expected = "credentials in the environment, or a role of this machine"
@@ -255,6 +259,14 @@ def as_headrace_error(error: Exception, url: str, *, act: str = "read") -> Excep
         return UnsupportedData(
             where, expected="keys without empty parts, '.', '..' and control characters", found=repr(odd[1]), hint=hint
         )
+    return _answer_error(text, where, status, reason, act)
+
+
+def _answer_error(text: str, where: Where, status: int, reason: str, act: str) -> Unreachable:
+    """The error for a response that is none of an object, or not all of it."""
+    if LOST.search(text) and not TIMED_OUT.search(text):
+        hint = "Try again later, or copy the file to this machine."
+        return LostConnection(where, expected="the whole response", found="a connection that was lost", hint=hint)
     other = OTHER_RANGE.search(text)
     if other is not None:
         expected, found = f"bytes {other[1]} to {other[2]}", f"a response with bytes {other[3]} to {other[4]}"

@@ -8,7 +8,7 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
-from headrace.errors import CorruptFile, UnsupportedData, Where
+from headrace.errors import CorruptFile, Where
 from headrace.io.cache.folder import (
     ATTEMPTS,
     CacheEntry,
@@ -21,7 +21,7 @@ from headrace.io.cache.folder import (
 )
 from headrace.io.cache.inflated import LIMIT_HINT
 from headrace.io.engines import zlib_library
-from headrace.io.faults import cache_emptied_error
+from headrace.io.faults import NoCacheSpace, cache_emptied_error
 from headrace.io.local.mapped import MappedFile, guard_reads
 from headrace.io.local.signatures import wait_for_tick
 from headrace.io.paths import absolute
@@ -109,7 +109,7 @@ def inflate_to_cache(file: MappedFile, part: FilePart) -> MappedFile:
                 break
     else:
         raise cache_emptied_error(file.path)
-    raise UnsupportedData(
+    raise NoCacheSpace(
         Where(path=file.path, feature=part.name),
         expected=f"space for {part.size} inflated bytes in the cache, which random access needs",
         found="none",

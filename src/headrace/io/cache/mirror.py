@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from headrace.errors import UnsupportedData, Where
+from headrace.errors import Where
 from headrace.io.cache.folder import (
     ATTEMPTS,
     ONE_USE,
@@ -18,7 +18,7 @@ from headrace.io.cache.folder import (
     is_trusted,
     open_entry,
 )
-from headrace.io.faults import LostConnection, cache_emptied_error, file_changed_error
+from headrace.io.faults import LostConnection, NoCacheSpace, cache_emptied_error, file_changed_error
 from headrace.io.local.mapped import MappedFile
 from headrace.io.store.client import RETRIES
 from headrace.io.store.requests import check_unchanged, pause_before_retry, stream_object, stream_plainly
@@ -146,8 +146,8 @@ def copy_to_cache(file: RemoteObject) -> MappedFile:
     raise _no_room(file.path, f"its {file.size} bytes")
 
 
-def _no_room(path: str, needed: str) -> UnsupportedData:
-    return UnsupportedData(
+def _no_room(path: str, needed: str) -> NoCacheSpace:
+    return NoCacheSpace(
         Where(path=path),
         expected=f"space for {needed} in the cache",
         found="none",
