@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 import simplejpeg
 from tests.codecs.images.files import jpeg, made, noise
+from tests.io.file_server import serving
 
 import headrace as hr
+from headrace.errors import Unreachable
 from headrace.sources.decoded import decode_images
 from headrace.sources.images import with_images
 from headrace.sources.tables import ColumnNode
@@ -294,3 +296,27 @@ def test_a_state_is_saved_although_the_last_image_cannot_be_read(tmp_path, last)
     again = hr.Loader(source, 1)
     again.load_state_dict(state)
     assert next(iter(again))["label"].tolist() == [3]
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 410, 500])
+def test_images_that_a_server_refuses_are_text(tmp_path, monkeypatch, status):
+    """S3 answers 403 for missing keys where listing is not allowed. After other failures, the images may be there."""
+    monkeypatch.setenv("HEADRACE_TIMEOUT", "0.1")
+    (tmp_path / "meta.csv").write_text("file,size\n" + "".join(f"photo{number}.jpg,{number}\n" for number in range(9)))
+
+    def refuse(handler):
+        if handler.path.endswith(".csv"):
+            return False
+        handler.send_response(status)
+        handler.send_header("Content-Length", "0")
+        handler.end_headers()
+        return True
+
+    with serving(tmp_path) as server:
+        server.fault = refuse
+        if status == 500:
+            with pytest.raises(Unreachable, match=r"feature 'file'.*The column 'file' .*image_columns=\(\)"):
+                hr.open(f"{server.url}/meta.csv")
+        else:
+            assert hr.open(f"{server.url}/meta.csv").schema["file"] == hr.Feature("str")
+        assert hr.open(f"{server.url}/meta.csv", image_columns=())[1]["file"] == "photo1.jpg"

@@ -1,3 +1,4 @@
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -5,6 +6,7 @@ import pytest
 from tests.reference.tf_example_wire import example
 
 import headrace as hr
+from headrace.errors import UnsupportedData
 from headrace.writing import verify as module
 
 GOLDEN = Path(__file__).parent.parent / "golden"
@@ -107,3 +109,14 @@ def test_more_faults_than_a_report_holds(tmp_path, monkeypatch):
     assert first.endswith(": 5 faults")
     assert last == "  ... and 2 more"
     assert report.to_json()["more_faults"] == 2
+
+
+@pytest.mark.parametrize("name", ["x.jsonl.gz", "x.npz"])
+def test_no_space_in_the_cache_is_no_damage(tmp_path, monkeypatch, name):
+    columns = {"a": np.arange(300_000)}
+    np.savez_compressed(tmp_path / "x.npz", **columns) if name == "x.npz" else hr.write(tmp_path / name, columns)
+    monkeypatch.setenv("HEADRACE_CACHE_LIMIT", "1000")
+    with warnings.catch_warnings(), pytest.raises(UnsupportedData, match="space for .* in the cache") as found:
+        warnings.simplefilter("ignore")
+        hr.verify(tmp_path / name)
+    assert "HEADRACE_CACHE_LIMIT" in str(found.value)

@@ -18,6 +18,8 @@ from headrace.io.urls import lost_slash_hint
 
 __all__ = [
     "OTHER_ANSWER",
+    "LostConnection",
+    "NoCacheSpace",
     "NoRanges",
     "UnsizedResponse",
     "as_headrace_error",
@@ -27,6 +29,7 @@ __all__ = [
     "file_exists_error",
     "file_shrank_error",
     "has_answer",
+    "is_refusal",
     "name_in_errors",
     "name_target",
     "refuse_special_file",
@@ -124,6 +127,10 @@ def cache_emptied_error(path: str) -> UnsupportedData:
     )
 
 
+class NoCacheSpace(UnsupportedData):
+    """A file has to be copied or inflated into the cache, which has no space for it. The file itself may be intact."""
+
+
 def file_exists_error(path: str, hint: str = "Pass overwrite=True to replace it.") -> UnsupportedData:
     """The error for a new file whose name is taken."""
     return UnsupportedData(Where(path=path), expected="a new file", found="one that already exists", hint=hint)
@@ -163,6 +170,11 @@ NO_LENGTH = re.compile(r'Content-Length Header missing|Invalid last modified|CON
 """``/*`` is a range of an object whose length the server does not know (RFC 9110, 14.4)."""
 BAD_RANGE = re.compile(r"Failed to parse value for CONTENT_RANGE|Content-Range header not present")
 OTHER_RANGE = re.compile(r"Requested (\d+)\.\.(\d+), got (\d+)\.\.(\d+)")
+LOST = re.compile(
+    r"Range request not supported|HTTP error: (?:request or response body error|error decoding response body)"
+)
+"""obstore continues a response by a range, if it can tell the version. Else it says that no ranges are supported, or why the body ended."""
+TIMED_OUT = re.compile(r"timed out|Timeout|TimedOut")
 LATER = (408, 425, 429)
 """Refusals that may end."""
 CODE = re.compile(r"<Code>(\w+)</Code>")
@@ -192,9 +204,24 @@ class UnsizedResponse(Unreachable):
     """The response of an HTTP server does not say how long the object is, or its time is none. obstore does not take it."""
 
 
+class LostConnection(Unreachable):
+    """The connection was lost before all of the object came, and the server cannot continue."""
+
+
 def has_answer(error: Exception) -> bool:
     """Whether an error of obstore is what a server answered."""
     return STATUS.search(str(error)) is not None
+
+
+def is_refusal(error: Unreachable) -> bool:
+    """Whether a server refused to give an object, so that asking again is no use. S3 answers 403 for missing keys if listing is not allowed."""
+    cause = error.__cause__
+    if not isinstance(cause, Exception):
+        return False
+    kinds = _optional.require("obstore", extra="cloud").exceptions
+    status, *_ = _parse_answer(cause)
+    is_denied = isinstance(cause, (kinds.PermissionDeniedError, kinds.UnauthenticatedError))
+    return is_denied or (400 <= status < 500 and status not in LATER)
 
 
 def as_headrace_error(error: Exception, url: str, *, act: str = "read") -> Exception:
@@ -233,6 +260,14 @@ def as_headrace_error(error: Exception, url: str, *, act: str = "read") -> Excep
         return UnsupportedData(
             where, expected="keys without empty parts, '.', '..' and control characters", found=repr(odd[1]), hint=hint
         )
+    return _answer_error(text, where, status, reason, act)
+
+
+def _answer_error(text: str, where: Where, status: int, reason: str, act: str) -> Unreachable:
+    """The error for a response that is none of an object, or not all of it."""
+    if LOST.search(text) and not TIMED_OUT.search(text):
+        hint = "Try again later, or copy the file to this machine."
+        return LostConnection(where, expected="the whole response", found="a connection that was lost", hint=hint)
     other = OTHER_RANGE.search(text)
     if other is not None:
         expected, found = f"bytes {other[1]} to {other[2]}", f"a response with bytes {other[3]} to {other[4]}"
@@ -270,7 +305,7 @@ def _parse_answer(error: Exception) -> tuple[int, str, str]:
 def _hint(text: str, status: int) -> str:
     if "must be specified" in text:  # what a store needs besides its name
         return ENVIRONMENT
-    if "timed out" in text or "Timeout" in text or "TimedOut" in text:
+    if TIMED_OUT.search(text):
         return "HEADRACE_TIMEOUT sets how many seconds a request may take."
     if "configured region" in text:
         return "Set AWS_REGION to the region of the bucket."

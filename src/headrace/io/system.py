@@ -14,6 +14,7 @@ import re
 import shutil
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -26,12 +27,14 @@ __all__ = [
     "boot_id",
     "cpu_limit",
     "discard_folder",
+    "has_locks",
     "is_locked_elsewhere",
     "lock",
     "memory_limit",
     "most_open",
     "number_setting",
     "remove_path",
+    "remove_unused",
     "size_setting",
     "spare_cores",
     "sync_folder",
@@ -43,6 +46,8 @@ __all__ = [
 ]
 
 MOST_OPEN = 4096
+UNUSED_S = 24 * 3600
+"""How old an unused file is where no lock tells."""
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
@@ -243,6 +248,34 @@ def is_locked_elsewhere(fd: int) -> bool:
     except OSError:
         return False
     return False
+
+
+def has_locks(fd: int) -> bool:
+    """Whether the file system of an open file has locks between processes. Lustre, NFS and FUSE may have none."""
+    if sys.platform == "win32":
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
+def remove_unused(path: str | os.PathLike[str]) -> bool:
+    """Remove a file that no process has locked; where there are no locks, one that has not changed for a day. ``False`` if it stays."""
+    try:
+        fd = os.open(path, os.O_RDONLY)
+        try:
+            if not lock(fd) and (has_locks(fd) or time.time() - os.fstat(fd).st_mtime < UNUSED_S):
+                return False
+            os.unlink(path)
+        finally:
+            close_quietly(fd)
+    except OSError:
+        return False
+    return True
 
 
 def unlock(fd: int) -> None:

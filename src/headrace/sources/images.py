@@ -21,7 +21,8 @@ from headrace.contracts.images import SUFFIXES, is_image_name
 from headrace.contracts.records import Records, Table
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Example, Indices
-from headrace.errors import DataError, NoFiles, SchemaMismatch, UnsupportedData, Where
+from headrace.errors import DataError, NoFiles, SchemaMismatch, Unreachable, UnsupportedData, Where
+from headrace.io.faults import is_refusal
 from headrace.io.local.open import FolderReader, OutsideFolder, read_each, read_whole
 from headrace.io.store.object import RemoteFile, fetch_heads
 from headrace.io.urls import is_url, sibling_of, stays_below
@@ -105,7 +106,7 @@ def _find_columns(node: Any) -> dict[str, Feature]:
     found = {}
     for name in names:
         paths = [example[name] for example in sample if _stays_inside(example[name])]  # no other is looked for
-        if 2 * len(paths) > len(sample) and _any_exists(_file(node, node.records, 0), paths):
+        if 2 * len(paths) > len(sample) and _any_exists(_file(node, node.records, 0), paths, name):
             found[name] = _image_feature(paths)
     return found
 
@@ -120,18 +121,25 @@ def _sample(node: Node, names: list[str], rows: int = SAMPLE) -> list[Example]:
     return found
 
 
-def _any_exists(file: str, paths: list[str]) -> bool:
+def _any_exists(file: str, paths: list[str], name: str) -> bool:
     """Whether one of these files exists. Not all: a missing one is an error when it is read, and does not turn the others into text."""
     if is_url(file):
-        return any(_exists_at(sibling_of(file, path)) for path in paths[:MOST_REQUESTS])
+        return any(_exists_at(sibling_of(file, path), name) for path in paths[:MOST_REQUESTS])
     return any(os.path.isfile(sibling_of(file, path)) for path in paths)  # noqa: PTH113 - takes names that no file can have
 
 
-def _exists_at(url: str) -> bool:
+def _exists_at(url: str, name: str) -> bool:
     try:
         fetch_heads([RemoteFile(url)])
     except NoFiles:
         return False
+    except Unreachable as error:
+        if is_refusal(error):
+            return False
+        hint = f"{error.hint} The column {name!r} seems to name images; image_columns=() reads it as text.".lstrip()
+        raise Unreachable(
+            error.where.at(feature=name), expected=error.expected, found=error.found, hint=hint
+        ) from error
     return True
 
 

@@ -20,6 +20,7 @@ from headrace.errors import CorruptFile, DataError
 from headrace.formats.open import open_records, verify_records
 from headrace.formats.table.base import InferredTable
 from headrace.io.cache.folder import fresh_cache
+from headrace.io.faults import NoCacheSpace
 from headrace.io.local.open import total_size
 from headrace.io.progress import Progress
 from headrace.sources.decoded import stored_schema
@@ -65,7 +66,9 @@ class Report:
         return not self.faults
 
     def add(self, fault: DataError) -> None:
-        """Add a fault."""
+        """Add a fault. What no space in the cache kept from being checked is none, and is raised."""
+        if isinstance(fault, NoCacheSpace):
+            raise fault
         if len(self.faults) < MOST_FAULTS:
             self.faults.append(fault)
         else:
@@ -145,6 +148,7 @@ def verify(
 
     Raises:
         NoFiles, UnknownFormat: There is nothing to check.
+        UnsupportedData: A compressed or remote file has to be kept in the cache, which has no space for it.
     """
     word(codec, "codec")
     images, progress = flag(images, "images"), flag(progress, "progress")

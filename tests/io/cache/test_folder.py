@@ -1,5 +1,6 @@
 """The cache folder and its files."""
 
+import errno
 import fcntl
 import gzip
 import os
@@ -18,7 +19,7 @@ from tests.forks import exit_code, fork
 import headrace as hr
 from headrace.errors import UnsupportedData
 from headrace.io.cache import folder as cache
-from headrace.io.cache.folder import CacheEntry, cache_folder, cache_key, cache_limit_bytes
+from headrace.io.cache.folder import CacheEntry, cache_folder, cache_key, cache_limit_bytes, entry_path
 from headrace.io.local.mapped import MappedFile
 
 
@@ -254,3 +255,64 @@ def test_what_is_removed_before_it_is_complete_can_be_made_again(monkeypatch, tm
     assert entry.write(b"bytes")
     assert not entry.commit(0)
     assert not entry.may_be_again
+
+
+@pytest.fixture
+def without_locks(monkeypatch):
+    """As on Lustre mounted without flock."""
+
+    def refuse(*_args):
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+    monkeypatch.setattr("headrace.io.system.fcntl.flock", refuse)
+
+
+@pytest.mark.usefixtures("without_locks")
+def test_a_file_system_without_locks(tmp_path):
+    path = tmp_path / "a.inflated"
+    first, second = (CacheEntry.claim(path, wait=True) for _ in range(2))
+    assert first.write(b"first")
+    assert second.write(b"second")
+    assert len(os.listdir(tmp_path)) == 2, "each has a name of its own"
+    assert first.commit(1000)
+    assert second.commit(1000)
+    assert os.listdir(tmp_path) == ["a.inflated"]
+    assert path.read_bytes() == b"second"
+    assert CacheEntry.claim(path, wait=True) is None
+
+
+@pytest.mark.usefixtures("without_locks")
+def test_without_locks_what_is_old_is_removed(tmp_path):
+    for name in ("old", "new"):
+        assert entry(tmp_path, name, b"x" * 10)
+        (tmp_path / f"{name}.inflated.1.part").touch()
+    for name in ("old.inflated", "old.inflated.1.part"):
+        os.utime(tmp_path / name, (1e9, 1e9))
+    assert entry(tmp_path, "more", b"x" * 15, limit=25)
+    assert sorted(os.listdir(tmp_path)) == ["more.inflated", "new.inflated", "new.inflated.1.part"]
+    assert not entry(tmp_path, "most", b"x" * 25, limit=25)
+
+
+@pytest.mark.usefixtures("without_locks")
+@pytest.mark.parametrize("name", ["a.csv.gz", "a.npz"])
+def test_compressed_files_open_without_locks(monkeypatch, tmp_path, name):
+    monkeypatch.setenv("HEADRACE_CACHE_DIR", str(tmp_path / "cache"))
+    np.savez_compressed(tmp_path / "a.npz", x=np.arange(300_000))
+    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(b"x\n" + b"1\n" * 20_000, 1))
+    assert len(hr.open(tmp_path / name).batch([0, 19_999])["x"]) == 2
+
+
+def test_each_user_has_entries_of_their_own(monkeypatch, tmp_path):
+    monkeypatch.setenv("HEADRACE_CACHE_DIR", str(tmp_path))
+    mine = entry_path("key")
+    monkeypatch.setattr(os, "getuid", lambda: 4321)
+    assert entry_path("key") != mine
+    assert entry_path("key").parent == mine.parent
+
+
+def test_entries_of_another_user_do_not_count(monkeypatch, tmp_path):
+    assert entry(tmp_path, "other", b"x" * 100)
+    access = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: "other" not in str(path) and access(path, mode))
+    assert entry(tmp_path, "mine", b"x" * 10, limit=20)
+    assert sorted(os.listdir(tmp_path)) == ["mine.inflated", "other.inflated"]

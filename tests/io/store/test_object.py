@@ -24,7 +24,7 @@ from headrace.io.cache.mirror import copy_to_cache, find_copy
 from headrace.io.local.fileset import FileSet
 from headrace.io.local.open import read_each, total_size
 from headrace.io.paths import expand
-from headrace.io.store import client, object
+from headrace.io.store import client, object, requests
 from headrace.io.store.object import RemoteFile, fetch_extents, sparse_views
 from headrace.io.store.stream import RemoteStream
 from headrace.io.urls import Url
@@ -499,6 +499,17 @@ def test_https_addresses_of_clouds_are_plain_http():
         assert type(store).__name__ == "HTTPStore"
 
 
+def test_signed_urls_keep_few_connections(server, monkeypatch):
+    """Each URL with a query needs a client of obstore. An epoch of signed images once kept them all."""
+    monkeypatch.setattr(client, "MOST_STORES", 3)
+    urls = [f"{server.url}/x.bin?sig={number}" for number in range(6)]
+    assert [RemoteFile(url).size for url in urls] == [len(CONTENT)] * 6
+    stores = client.client_for(urls[0]).stores
+    assert list(stores) == urls[3:]
+    assert RemoteFile(urls[3]).size == len(CONTENT)
+    assert list(stores) == [*urls[4:], urls[3]]
+
+
 def _without_head(handler):
     give(handler, *((405,) if handler.command == "HEAD" else (200, CONTENT)), ETag='"1"')
 
@@ -872,3 +883,90 @@ def test_an_endpoint_of_a_cloud_over_https_redirects_to_https_only(server, secur
     with pytest.raises(Unreachable):
         RemoteFile("s3://bucket/x.bin").read(0, 5)
     assert server.asked == []
+
+
+LONG_PAST = "Sat, 21 Nov 2026 10:00:00 GMT"
+
+
+def _cut(handler, left, **headers):
+    """Give the whole object, but break off so many GET requests for it, half way."""
+    if handler.command == "GET" and handler.headers.get("Range") is None and left[0]:
+        left[0] -= 1
+        handler.send_response(200)
+        for name, value in {"Content-Length": str(len(CONTENT)), "Connection": "close", **headers}.items():
+            handler.send_header(name.replace("_", "-"), value)
+        handler.end_headers()
+        handler.wfile.write(CONTENT[: len(CONTENT) // 2])
+        handler.close_connection = True
+    else:
+        give(handler, 200, CONTENT, **headers)
+
+
+def _stream(url):
+    return b"".join(RemoteStream(RemoteFile(url)))
+
+
+def _copy(url):
+    return copy_to_cache(RemoteFile(url)).buffer
+
+
+@pytest.mark.parametrize("headers", [{"ETag": '"1"', "Last_Modified": LONG_PAST}, {"Last_Modified": LONG_PAST}, {}])
+@pytest.mark.parametrize("read", [_stream, _copy])
+def test_lost_connections_without_ranges(plain_server, headers, read, monkeypatch):
+    monkeypatch.setattr(requests.time, "sleep", lambda _: None)
+    url, left = f"{plain_server.url}/x.bin", [0]
+    plain_server.answer = lambda handler: _cut(handler, left, **headers)
+    if headers or read is _copy:  # parts of two versions could be joined otherwise
+        left[0] = 2
+        assert read(url) == CONTENT
+    left[0] = 1 << 30
+    with pytest.raises(Unreachable, match="found a connection that was lost"):
+        read(f"{url}?another")
+
+
+def test_a_body_without_length_that_breaks_off_once(plain_server):
+    left = [1]
+
+    def answer(handler):
+        if handler.command == "GET" and left[0] and handler.headers.get("Range") is None:
+            left[0] -= 1
+            handler.send_response(200)
+            handler.send_header("Transfer-Encoding", "chunked")
+            handler.send_header("Connection", "close")
+            handler.end_headers()
+            handler.wfile.write(b"%x\r\n" % len(CONTENT) + CONTENT[:5000])
+            handler.close_connection = True
+        else:
+            _in_chunks(handler)
+
+    plain_server.answer = answer
+    assert RemoteFile(f"{plain_server.url}/x.bin").read(9000, 20) == CONTENT[9000:9020]
+    assert left == [0]
+
+
+def test_an_object_whose_time_is_that_of_the_response(plain_server):
+    """What a server makes for each request has no other time. It may take longer than a second to send."""
+
+    def answer(handler):
+        handler.send_response(200)
+        handler.send_header("Content-Length", str(len(CONTENT)))
+        handler.send_header("Last-Modified", formatdate(time.time(), usegmt=True))
+        handler.end_headers()
+        if handler.command == "GET":
+            handler.wfile.write(CONTENT[:5000])
+            time.sleep(1.1)
+            handler.wfile.write(CONTENT[5000:])
+
+    plain_server.answer = answer
+    file = RemoteFile(f"{plain_server.url}/x.bin")
+    assert file.read(9000, 20) == CONTENT[9000:9020]
+    assert b"".join(RemoteStream(RemoteFile(f"{plain_server.url}/x.bin"))) == CONTENT
+
+
+def test_another_head_than_that_of_the_copy_is_an_error(server):
+    _say(server, {"etags": False, "modified": None})
+    file = RemoteFile(f"{server.url}/x.bin")
+    assert file.head == CONTENT[:4096]
+    (server.root / "x.bin").write_bytes(CONTENT[::-1])
+    with pytest.raises(CorruptFile, match="the same object as when it was opened"):
+        file.read(5000, 10)

@@ -177,6 +177,26 @@ def test_processes_wait_for_the_one_that_stores(tmp_path):
     assert 300 <= (tmp_path / "calls").stat().st_size <= 300 + 3 * 4
 
 
+def test_what_is_stored_may_be_read_only(tmp_path, monkeypatch):
+    """As in the folder of another user, or on a file system that is mounted to be read."""
+    stored = tmp_path / "stored"
+    source = hr.ColumnSource({"x": np.arange(10)})
+    source.cache(stored, key="1")
+    before = sorted(stored.iterdir())
+    opened = os.open
+
+    def refuse(path, flags, *more, **options):
+        if flags & (os.O_WRONLY | os.O_RDWR):
+            raise PermissionError(13, "Permission denied", path)
+        return opened(path, flags, *more, **options)
+
+    monkeypatch.setattr(os, "open", refuse)
+    assert source.cache(stored, key="1")[5] == {"x": 5}
+    with pytest.raises(PermissionError):
+        source.cache(stored, key="2")
+    assert sorted(stored.iterdir()) == before
+
+
 def test_arguments_of_cache(tmp_path):
     source = hr.ColumnSource({"x": np.arange(3)})
     for key, error in ((3, TypeError), ("", ValueError)):

@@ -21,7 +21,7 @@ from headrace.errors import CorruptFile, Where
 from headrace.io.faults import close_quietly, name_in_errors
 from headrace.io.local.mapped import MappedFile
 from headrace.io.local.signatures import SUMMED_BYTES, BlockSummer, BlockSums, has_mark, set_mark
-from headrace.io.system import boot_id, lock, size_setting, unlock
+from headrace.io.system import boot_id, has_locks, lock, remove_unused, size_setting, unlock
 from headrace.io.urls import local_path
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "cache_folder",
     "cache_key",
     "cache_limit_bytes",
+    "entry_path",
     "fresh_cache",
     "is_trusted",
     "open_entry",
@@ -68,6 +69,12 @@ def cache_key(*parts: object) -> str:
     import hashlib  # imported here, because it loads OpenSSL, and importing headrace needs no keys
 
     return hashlib.sha256("\0".join(map(str, parts)).encode("utf-8", "surrogateescape")).hexdigest()[:32]
+
+
+def entry_path(key: str) -> Path:
+    """The path of a large cached file. Each user has their own: others may not read what a private file holds."""
+    user = os.getuid() if hasattr(os, "getuid") else 0
+    return cache_folder("inflated") / f"{key}-{user}.inflated"
 
 
 _renewed: ContextVar[set[Path] | None] = ContextVar("headrace-renewed-cache", default=None)
@@ -169,8 +176,10 @@ def _can_write(folder: str) -> bool:
 class CacheEntry:
     """A large cached file while one process makes it. It appears whole or not at all."""
 
-    def __init__(self, path: Path, fd: int) -> None:
+    def __init__(self, path: Path, fd: int, unfinished: Path) -> None:
         self.path = path
+        self.unfinished: Path = unfinished
+        """Its path until it is committed."""
         self.size: int = 0
         self.may_be_again: bool = False
         """Whether it was complete, but may have been removed by another process: then it can be made again."""
@@ -190,17 +199,20 @@ class CacheEntry:
             ``None`` if it exists, or if another process is making it and ``wait`` is false.
         """
         while not path.exists():
-            fd = _open_in_folder(_unfinished_path(path))
+            unfinished = path.with_name(path.name + UNFINISHED)
+            fd = _open_in_folder(unfinished)
             is_kept = False  # An error must not leave it locked: the next process would wait forever.
             try:
                 ours = lock(fd)
-                if ours and _is_same_file(fd, _unfinished_path(path)):
+                if not ours and not has_locks(fd):
+                    return cls._claim_without_lock(path, fd)
+                if ours and _is_same_file(fd, unfinished):
                     with name_in_errors(str(path)):
                         if os.fstat(fd).st_size:
                             # Only if another process left bytes: closing a truncated file flushes it to disk.
                             os.ftruncate(fd, 0)
                     is_kept = True
-                    return cls(path, fd)
+                    return cls(path, fd, unfinished)
                 if not ours and wait:
                     # Wait for its maker. The lock is shared, because the entry may be mapped as soon as it is complete.
                     lock(fd, shared=True, wait=True)
@@ -211,10 +223,14 @@ class CacheEntry:
                 return None
         return None
 
-    @property
-    def unfinished(self) -> Path:
-        """Its path until it is committed."""
-        return _unfinished_path(self.path)
+    @classmethod
+    def _claim_without_lock(cls, path: Path, fd: int) -> Self:
+        """An entry with a temporary name of its own, where no lock tells whether another process makes the same one."""
+        shared = path.with_name(path.name + UNFINISHED)
+        if not os.fstat(fd).st_size:
+            shared.unlink(missing_ok=True)
+        unfinished = path.with_name(f"{path.name}.{os.urandom(6).hex()}{UNFINISHED}")
+        return cls(path, _open_in_folder(unfinished), unfinished)
 
     @property
     def closed(self) -> bool:
@@ -260,7 +276,7 @@ class CacheEntry:
         try:
             if durable:
                 os.fsync(self._fd)
-            os.replace(_unfinished_path(self.path), self.path)
+            os.replace(self.unfinished, self.path)
         except OSError as error:
             self.may_be_again = isinstance(error, FileNotFoundError)
             self.abort()
@@ -278,7 +294,7 @@ class CacheEntry:
         """Remove what was written. Does nothing after ``commit``."""
         if self._fd >= 0:
             with contextlib.suppress(OSError):  # A leftover is useless, and removed by the next entry.
-                _unfinished_path(self.path).unlink(missing_ok=True)
+                self.unfinished.unlink(missing_ok=True)
             close_quietly(self._unlocked())
 
     def __del__(self) -> None:
@@ -350,10 +366,6 @@ def _open_in_folder(path: Path) -> int:
     return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
 
 
-def _unfinished_path(path: Path) -> Path:
-    return path.with_name(path.name + UNFINISHED)
-
-
 def _is_same_file(fd: int, path: Path) -> bool:
     try:
         return os.path.samestat(os.fstat(fd), path.stat())
@@ -369,8 +381,8 @@ def _make_room(path: Path, allowed_bytes: int) -> bool:
         beside = list(path.parent.iterdir())
     for other in beside:
         if other.suffix == UNFINISHED or (other.name.startswith(ONE_USE) and other != path):
-            _remove_unused(other)  # Left by a process that ended. Entries in use are locked.
-        if other != path and other.suffix == path.suffix:
+            remove_unused(other)  # Left by a process that ended. Entries in use are locked.
+        if other != path and other.suffix == path.suffix and os.access(other, os.R_OK):  # not another user's
             try:
                 status = other.stat()
             except OSError:
@@ -380,20 +392,6 @@ def _make_room(path: Path, allowed_bytes: int) -> bool:
     for _, size, other in sorted(others):
         if total <= allowed_bytes:
             break
-        if _remove_unused(other):
+        if remove_unused(other):
             total -= size
     return total <= allowed_bytes
-
-
-def _remove_unused(entry: Path) -> bool:
-    try:
-        fd = os.open(entry, os.O_RDONLY)
-        try:
-            if not lock(fd):
-                return False  # It is mapped.
-            entry.unlink()
-        finally:
-            close_quietly(fd)
-    except OSError:
-        return False
-    return True

@@ -15,13 +15,13 @@ from dataclasses import astuple, dataclass
 from functools import partial
 from pathlib import Path
 
-from headrace.errors import CorruptFile, UnsupportedData, Where
+from headrace.errors import CorruptFile, Where
 from headrace.io.cache.folder import (
     ATTEMPTS,
     CacheEntry,
-    cache_folder,
     cache_key,
     cache_limit_bytes,
+    entry_path,
     is_trusted,
     open_entry,
 )
@@ -35,7 +35,7 @@ from headrace.io.cache.inflate import (
     skip_bytes,
     wrapper_of,
 )
-from headrace.io.faults import cache_emptied_error, file_changed_error, name_in_errors
+from headrace.io.faults import NoCacheSpace, cache_emptied_error, file_changed_error, name_in_errors
 from headrace.io.local.mapped import MappedFile
 from headrace.io.local.signatures import Signature, open_version, wait_for_tick
 from headrace.io.paths import absolute
@@ -198,11 +198,11 @@ def inflate_file(
             break
     else:
         raise cache_emptied_error(path)
-    raise UnsupportedData(
+    raise NoCacheSpace(
         Where(path=path),
         expected="space for the inflated file in the cache, which random access needs",
         found="none",
-        hint=LIMIT_HINT + " Reading in order works without.",
+        hint=LIMIT_HINT + " CSV, TFRecord and RecordIO files are read in order without.",
     )
 
 
@@ -383,4 +383,4 @@ def _signature(path: str, packed: RemoteCompressed | None, expected: Signature |
 
 def _entry_path(path: str, compression: Compression, signature: Signature) -> Path:
     key = cache_key(VERSION, absolute(path), *astuple(signature), compression)
-    return cache_folder("inflated") / f"{key}.inflated"
+    return entry_path(key)

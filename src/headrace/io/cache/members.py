@@ -8,19 +8,20 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
-from headrace.errors import CorruptFile, UnsupportedData, Where
+from headrace.errors import CorruptFile, Where
 from headrace.io.cache.folder import (
     ATTEMPTS,
     CacheEntry,
     cache_folder,
     cache_key,
     cache_limit_bytes,
+    entry_path,
     is_trusted,
     open_entry,
 )
 from headrace.io.cache.inflated import LIMIT_HINT
 from headrace.io.engines import zlib_library
-from headrace.io.faults import cache_emptied_error
+from headrace.io.faults import NoCacheSpace, cache_emptied_error
 from headrace.io.local.mapped import MappedFile, guard_reads
 from headrace.io.local.signatures import wait_for_tick
 from headrace.io.paths import absolute
@@ -96,7 +97,7 @@ def inflate_to_cache(file: MappedFile, part: FilePart) -> MappedFile:
         CorruptFile: The stream is damaged, or its CRC-32 differs.
         UnsupportedData: The cache has no space left.
     """
-    path = cache_folder("inflated") / f"{_key(file, part)}.inflated"
+    path = entry_path(_key(file, part))
     for _ in range(ATTEMPTS):
         found = _find_cached(path, file, part)
         if found is not None:
@@ -108,7 +109,7 @@ def inflate_to_cache(file: MappedFile, part: FilePart) -> MappedFile:
                 break
     else:
         raise cache_emptied_error(file.path)
-    raise UnsupportedData(
+    raise NoCacheSpace(
         Where(path=file.path, feature=part.name),
         expected=f"space for {part.size} inflated bytes in the cache, which random access needs",
         found="none",

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from headrace.errors import UnsupportedData, Where
+from headrace.errors import Where
 from headrace.io.cache.folder import (
     ATTEMPTS,
     ONE_USE,
@@ -14,12 +14,14 @@ from headrace.io.cache.folder import (
     cache_folder,
     cache_key,
     cache_limit_bytes,
+    entry_path,
     is_trusted,
     open_entry,
 )
-from headrace.io.faults import cache_emptied_error, file_changed_error
+from headrace.io.faults import LostConnection, NoCacheSpace, cache_emptied_error, file_changed_error
 from headrace.io.local.mapped import MappedFile
-from headrace.io.store.requests import check_unchanged, stream_object, stream_plainly
+from headrace.io.store.client import RETRIES
+from headrace.io.store.requests import check_unchanged, pause_before_retry, stream_object, stream_plainly
 from headrace.io.store.stream import BLOCK_BYTES, RemoteObject, RemoteStream
 from headrace.io.system import boot_id
 
@@ -42,10 +44,14 @@ def make_private_copy(file: RemoteObject) -> MappedFile:
     Raises:
         UnsupportedData: The object does not fit into the cache.
     """
-    for _ in range(ATTEMPTS):
+    for attempt in range(ATTEMPTS):
         path, entry = _claim_private()
         if entry is not None:
-            _fill(entry, file, stream_object(file.path, file.version, BLOCK_BYTES) if file.size else ())
+            try:
+                _fill(entry, file, stream_object(file.path, file.version, BLOCK_BYTES) if file.size else ())
+            except LostConnection as error:
+                _retry(attempt, error)
+                continue
         found = _open_entry(file, path)
         if found is not None:
             return found
@@ -62,7 +68,7 @@ def download_copy(url: str) -> MappedFile:
     Raises:
         UnsupportedData: The object does not fit into the cache.
     """
-    for _ in range(ATTEMPTS):
+    for attempt in range(ATTEMPTS):
         path, entry = _claim_private()
         if entry is not None:
             try:
@@ -71,6 +77,9 @@ def download_copy(url: str) -> MappedFile:
                 fits = all(entry.size + len(part) <= limit and entry.write(part) for part in parts)
                 if fits and entry.write_note(None):
                     entry.commit(limit, durable=not boot_id())
+            except LostConnection as error:
+                _retry(attempt, error)
+                continue
             finally:
                 entry.abort()
         found = open_entry(url, path)
@@ -81,6 +90,13 @@ def download_copy(url: str) -> MappedFile:
     else:
         raise cache_emptied_error(url)
     raise _no_room(url, "all of it")
+
+
+def _retry(attempt: int, error: LostConnection) -> None:
+    """Pause before the next attempt; after the last one, raise its error."""
+    if attempt >= RETRIES:
+        raise error
+    pause_before_retry(attempt)
 
 
 def _claim_private() -> tuple[Path, CacheEntry | None]:
@@ -130,8 +146,8 @@ def copy_to_cache(file: RemoteObject) -> MappedFile:
     raise _no_room(file.path, f"its {file.size} bytes")
 
 
-def _no_room(path: str, needed: str) -> UnsupportedData:
-    return UnsupportedData(
+def _no_room(path: str, needed: str) -> NoCacheSpace:
+    return NoCacheSpace(
         Where(path=path),
         expected=f"space for {needed} in the cache",
         found="none",
@@ -154,4 +170,4 @@ def _fill(entry: CacheEntry, file: RemoteObject, parts: Iterable[bytes | memoryv
 def _entry_path(file: RemoteObject) -> Path:
     version = file.version
     key = cache_key(VERSION, file.path, version.size, version.etag, version.modified_ns)
-    return cache_folder("inflated") / f"{key}.inflated"
+    return entry_path(key)

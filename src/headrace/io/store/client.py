@@ -18,7 +18,7 @@ from weakref import WeakSet
 from headrace import _optional
 from headrace.errors import Unreachable, UnsupportedData, Where
 from headrace.io.faults import as_headrace_error
-from headrace.io.system import number_setting
+from headrace.io.system import most_open, number_setting
 from headrace.io.threads import start_thread
 from headrace.io.urls import Url
 
@@ -41,6 +41,8 @@ TIMEOUT_S = 60.0
 WHOLE_REQUEST = "1year"
 """How long a request may take in all. obstore has a limit unless it is given one."""
 RETRIES = 4
+MOST_STORES = 256
+"""Stores kept for later requests. Each URL with a query, as signed URLs have, needs its own, with its own connections."""
 ENDPOINTS = {
     "s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"),
     "gs": ("GOOGLE_BASE_URL",),
@@ -213,7 +215,7 @@ def store_of(client: StoreClient, url: Url) -> Any:
         Unreachable: The settings of the store in the environment are invalid.
         ValueError: ``HEADRACE_TIMEOUT`` is.
     """
-    found = client.stores.get(url.store)
+    found = client.stores.pop(url.store, None)
     if found is None:
         if url.store.endswith("://"):
             part = "bucket" if url.lists else "host"
@@ -228,7 +230,10 @@ def store_of(client: StoreClient, url: Url) -> Any:
             made = open_store(url.store, **options)
         except Exception as error:
             raise as_headrace_error(error, url.store) from error
-        found = client.stores.setdefault(url.store, made)
+        found = made
+    client.stores[url.store] = found  # behind all others: the one used least recently goes first
+    for least in list(client.stores)[: -min(MOST_STORES, most_open())]:
+        client.stores.pop(least, None)
     return found
 
 

@@ -163,6 +163,8 @@ class RemoteFile:
     def _keep_copy(self, made: MappedFile) -> None:
         if self._expected is not None and not _signature_of(made).same_version(self._expected):
             raise file_changed_error(self.path, size=self._expected.size, found=made.size, what="object")
+        if self._head is not None and made.read(0, len(self._head)) != self._head:  # of another request
+            raise file_changed_error(self.path, size=self.size, found="another version", what="object")
         self._copies.setdefault("", made)  # another thread may have been faster
 
     @property

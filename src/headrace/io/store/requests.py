@@ -11,6 +11,7 @@ from typing import Any
 from headrace.errors import CorruptFile, NoFiles, Unreachable, Where
 from headrace.io.faults import (
     OTHER_ANSWER,
+    LostConnection,
     NoRanges,
     UnsizedResponse,
     as_headrace_error,
@@ -18,6 +19,7 @@ from headrace.io.faults import (
     has_answer,
 )
 from headrace.io.store.client import (
+    RETRIES,
     StoreClient,
     client_for,
     make_opener,
@@ -39,6 +41,7 @@ __all__ = [
     "fetch_one",
     "fetch_version",
     "noted_versions",
+    "pause_before_retry",
     "stream_object",
     "stream_plainly",
 ]
@@ -48,6 +51,8 @@ SETTLED_NS = 60 * 10**9
 """Last-Modified has a resolution of one second, so an object may change again within it. The margin is a minute, because the
 server's clock may differ (RFC 9110, 8.8.2.2).
 """
+CLOCK_NS = 2 * 10**9
+"""How far Last-Modified may be off where it is the time of the response: it has whole seconds, and responses take time."""
 BODY_RETRIES = 2  # after a truncated body; obstore itself retries only if there was no response
 
 
@@ -88,7 +93,12 @@ class Version:
             return self.etag != other.etag
         if self.etag is not None and other.etag is not None and self.etag != other.etag:
             return True
-        return self.modified_ns != other.modified_ns
+        return self.modified_ns != other.modified_ns and not self._passes_as_time(other)
+
+    def _passes_as_time(self, other: Version) -> bool:
+        """Whether Last-Modified is but the time of the response, as servers give it for what they make for each request."""
+        passed = (other.modified_ns - self.modified_ns) - (other.seen_ns - self.seen_ns)
+        return not self.is_certain and not other.is_certain and abs(passed) <= CLOCK_NS
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,8 +217,30 @@ async def _noted_version(url: str) -> NotedVersion:
 
 
 def stream_object(url: str, version: Version, part_bytes: int) -> Iterator[memoryview]:
-    """The bytes of a whole object in order, by one request."""
+    """The bytes of a whole object in order. If the connection is lost, they are requested again, and what was given is left out."""
+    given = 0
+    for attempt in range(RETRIES + 1):
+        at = 0
+        try:
+            for part in _stream_once(url, version, part_bytes):
+                at += len(part)
+                if at > given:
+                    new, given = at - given, at
+                    yield part[-new:]
+        except LostConnection:
+            if attempt == RETRIES or (given and not version.is_certain):
+                raise
+        else:
+            return
+        pause_before_retry(attempt)
 
+
+def pause_before_retry(attempt: int) -> None:
+    """Wait after an attempt that failed, the first being 0, each time longer."""
+    time.sleep(0.1 * 2**attempt)
+
+
+def _stream_once(url: str, version: Version, part_bytes: int) -> Iterator[memoryview]:
     async def begin() -> Any:
         found = await _start_request(client_for(url), RangeRequest(url, version=version))
         _check_version(RangeRequest(url, version=version), _version(found.meta))
@@ -253,7 +285,8 @@ def stream_plainly(url: str, part_bytes: int) -> Iterator[bytes]:
     except (HTTPException, OSError, ValueError) as error:
         found = f"{type(error).__name__}: {error}"
         hint = "Try again later, or copy the file to this machine."
-        raise Unreachable(Where(path=url), expected="the whole object", found=found, hint=hint) from error
+        kind = LostConnection if isinstance(error, (HTTPException, ConnectionError)) else Unreachable
+        raise kind(Where(path=url), expected="the whole object", found=found, hint=hint) from error
     if wanted not in (None, size):
         raise _body_cut_off_error(url, 0, wanted, size)
 

@@ -15,7 +15,7 @@ from headrace.containers.code import LEFT_OUT
 from headrace.contracts.job import Store
 from headrace.hosting.stage import Stage, check_stages
 from headrace.io.paths import list_files_below
-from headrace.io.system import lock
+from headrace.io.system import is_locked_elsewhere
 from headrace.io.write.atomic import write_atomic
 from headrace.jobs.record import JobFiles, read_named, show
 from headrace.jobs.transform.ray import RayTransformRun
@@ -99,7 +99,7 @@ def _run(
 ) -> TransformRecord:
     _claim(files, resume=resume)
     with files.lock.open("w") as held:
-        if not lock(held.fileno()):
+        if is_locked_elsewhere(held.fileno()):
             raise ValueError(f"the transform job {spec.name!r} is running")
         _settings(files, spec, stages)
         files.stop.unlink(missing_ok=True)

@@ -22,7 +22,7 @@ from headrace.formats.table.values import BadValue, column_of
 from headrace.io.cache.folder import cache_folder, cache_key
 from headrace.io.system import discard_folder
 from headrace.io.write.pending import remove_abandoned, temporary_name
-from headrace.sources.operations.stored import StoredNode, check_key, hold_lock
+from headrace.sources.operations.stored import StoredNode, check_key, store_once
 from headrace.sources.source import Source
 from headrace.sources.stacking import copy_example, stack
 from headrace.sources.tables import ragged_rows
@@ -73,10 +73,11 @@ def from_generator(
             discard_folder(folder)  # what is mapped stays
     check_key(key)
     folder = root / cache_key("generated", VERSION, key, "" if given is None else given.to_json())
-    with hold_lock(folder):
-        if not folder.is_dir():
-            store_batches(folder, _blocks(function, given), given, is_checked=True)
-    return Source(StoredNode(folder))
+
+    def store() -> None:
+        store_batches(folder, _blocks(function, given), given, is_checked=True)
+
+    return Source(store_once(folder, store))
 
 
 def _blocks(function: Callable[[], Iterable[Any]], schema: Schema | None) -> Iterator[StoredBlock]:

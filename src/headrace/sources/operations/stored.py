@@ -7,7 +7,7 @@ import json
 import os
 import pickle
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import _lru_cache_wrapper, cached_property
 from pathlib import Path
 from types import CellType, CodeType, FunctionType, GetSetDescriptorType, MemberDescriptorType, ModuleType
@@ -34,7 +34,7 @@ from headrace.io.urls import local_path
 from headrace.sources.decoded import decodings_of
 from headrace.sources.node import Node, fingerprint_of, random_streams, read_blocks, runs_of
 
-__all__ = ["StoredNode", "check_key", "hold_lock", "key_of_values", "store_node"]
+__all__ = ["StoredNode", "check_key", "key_of_values", "store_node", "store_once"]
 
 _HELD = threading.local()
 """The folders that each thread is making."""
@@ -72,10 +72,20 @@ def store_node(node: Node, path: str | os.PathLike[str], key: str, *, progress: 
     runs = runs_of(node)
     more = (*decodings_of(node), *(() if runs is None else (RUNS,)))
     folder = root / cache_key("cache", VERSION, fingerprint_of(node), key, *more)
-    with hold_lock(folder):
-        if not folder.is_dir():
-            with Progress("caching", len(node), "examples", show=progress) as bar:
-                store_batches(folder, _blocks(node, bar), node.schema, runs=runs)
+
+    def store() -> None:
+        with Progress("caching", len(node), "examples", show=progress) as bar:
+            store_batches(folder, _blocks(node, bar), node.schema, runs=runs)
+
+    return store_once(folder, store)
+
+
+def store_once(folder: Path, store: Callable[[], None]) -> StoredNode:
+    """The examples in a folder, made by ``store`` unless it is there: then it may be another user's, or cannot be written."""
+    if not folder.is_dir():
+        with _hold_lock(folder):
+            if not folder.is_dir():
+                store()
     return StoredNode(folder)
 
 
@@ -89,7 +99,7 @@ def _blocks(node: Node, bar: Progress) -> Iterator[StoredBlock]:
 
 
 @contextlib.contextmanager
-def hold_lock(folder: Path) -> Iterator[None]:
+def _hold_lock(folder: Path) -> Iterator[None]:
     """One thread of one process at a time makes a folder. The lock goes with its process.
 
     Each folder has its own, because what is stored may itself come from another folder that is stored meanwhile.
@@ -107,7 +117,7 @@ def hold_lock(folder: Path) -> Iterator[None]:
         )
     with name_in_errors(str(folder)):
         folder.parent.mkdir(parents=True, exist_ok=True)
-        fd = os.open(folder.parent / f".{folder.name}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        fd = os.open(folder.parent / f".{folder.name}.lock", os.O_RDWR | os.O_CREAT, 0o666)
     try:
         lock(fd, wait=True)
         held.add(folder)
