@@ -103,6 +103,19 @@ def test_endless_epochs_without_a_batch_are_refused(n, options):
         next(iter(Loader(Numbers(n), 4, epochs=None, **options)))
 
 
+def test_the_length_stays_the_same_inside_a_loop():
+    loader = Loader(Numbers(10), 3, epochs=2)
+    assert [len(loader) for _ in loader] == [8] * 8
+    for batch in loader:
+        assert len(loader) == 8
+        if batch["i"][0] == 3:
+            break
+    batches = iter(loader)
+    assert len(loader) == 8
+    batches.close()
+    assert len(loader) == 6
+
+
 def test_length_is_what_a_loop_would_give():
     loader = Loader(Numbers(10), 3, epochs=3)
     assert len(loader) == 12

@@ -90,6 +90,42 @@ def test_going_on_equals_never_having_stopped(n, size, stop, seed, threads, othe
     assert first + indices_of(resumed) == whole
 
 
+def run_as_lightning(loader, seen, *, epochs, state=None, done=(0, 0), stop=None):
+    """What its training loop does with a loader (2.6): `setup_data` in loops/fit_loop.py, and `fetched` in loops/fetchers.py."""
+    epoch, fetched = done
+    if state is not None:
+        loader.load_state_dict(state)
+    iterator = iter(loader)
+    most = len(loader)  # for every epoch
+    for number in range(epoch, epochs):
+        if number > epoch:
+            iterator, fetched = iter(loader), 0
+        assert len(loader) == most
+        while fetched < most:
+            seen.append((number, fetched, next(iterator)["i"].tolist()))
+            fetched += 1
+            if (number, fetched) == stop:
+                return loader.state_dict()
+        assert next(iterator, None) is None
+    return None
+
+
+@pytest.mark.parametrize("stop", [(0, 1), (0, 3), (1, 2), (2, 4)])
+@pytest.mark.parametrize("epochs", [1, 2])
+def test_lightning_resumes_in_the_middle_of_an_epoch(stop, epochs):
+    """It counts the batches of an epoch from its start, also those before the stop, and asks for their number after it has loaded the state."""
+
+    def make():
+        return Loader(Numbers(40), 5, shuffle=True, epochs=epochs)
+
+    whole, parts = [], []
+    run_as_lightning(make(), whole, epochs=4)
+    state = run_as_lightning(make(), parts, epochs=4, stop=stop)
+    run_as_lightning(make(), parts, epochs=4, state=state, done=stop)
+    assert parts == whole
+    assert len(whole) == 4 * epochs * 8
+
+
 def test_a_running_iterator_does_not_mind_a_state():
     loader = Loader(Numbers(20), 3)
     start = loader.state_dict()

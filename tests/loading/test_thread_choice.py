@@ -17,7 +17,7 @@ from headrace.errors import CorruptRecord
 from headrace.loading import thread_choice
 from headrace.loading.jobs import Block
 from headrace.loading.prefetch import Prefetcher
-from headrace.loading.rounds import BatchRun, JobMemory, JobSizer
+from headrace.loading.rounds import BatchRun, JobMemory, JobSizer, Segment
 from headrace.loading.thread_choice import (
     DEAR_BATCH_NS,
     GUESS_JOBS,
@@ -526,6 +526,37 @@ def test_a_new_source_continues_with_the_choice_of_one_that_is_gone():
     assert remembered_choice(again, (32,), 4) is last
     assert remembered_choice(again, (32,), 4) is last
     assert remembered_choice(Mine(10), (32,), 4) is not last
+
+
+def test_loops_that_run_at_once_have_choices_of_their_own():
+    """Threads with a loader each over one source changed one choice together, until it divided by zero in every loop."""
+    source = Numbers(12)
+    first, second = iter(hr.Loader(source, 2)), iter(hr.Loader(source, 2))
+    one, other = first._choice, second._choice
+    assert one is not other
+    one.kept = True  # what a loop finds remains for later ones, the latest first
+    assert len(list(first)) == len(list(second)) == 6
+    assert (first._choice, second._choice) == (None, None)
+    assert next(first, None) is None
+    left = iter(hr.Loader(source, 2))
+    assert left._choice is other
+    next(left)
+    del left
+    assert iter(hr.Loader(source, 2))._choice is other
+
+
+def test_a_choice_for_a_loop_begins_like_those_in_use():
+    choice = ThreadChoice(4, kept=True)
+    assert choice.claim() is choice
+    twins = [choice.claim() for _ in range(thread_choice.MOST_FREE + 4)]
+    assert {twin.kept for twin in twins} == {True}
+    for twin in twins:
+        twin.release()
+    assert [choice.claim() for _ in twins][: thread_choice.MOST_FREE] == twins[: -thread_choice.MOST_FREE - 1 : -1]
+
+
+def test_a_segment_without_examples_has_a_cost():
+    assert Segment().cost > 0
 
 
 def loader_with_its_source_in_map_batch():

@@ -12,7 +12,7 @@ from headrace.contracts.protocols import CutsCleanly, KnowsSizes, ReadsBatches, 
 from headrace.contracts.records import Shard
 from headrace.contracts.values import Batch, SizeEstimate, bytes_of
 from headrace.io.threads import FORKS
-from headrace.loading.jobs import BatchMaker, Block, OpenRun, check_rows
+from headrace.loading.jobs import BatchMaker, Block, OpenRun, check_rows, count_rows, raisable
 from headrace.loading.prefetch import OneThread, Prefetcher
 from headrace.loading.report import Times
 from headrace.loading.rounds import BatchRun, Cursor, JobMemory, JobSizer, RoundPlan
@@ -34,11 +34,13 @@ class LoaderPosition:
         finished: The times of the last finished epoch.
     """
 
-    __slots__ = ("_start", "finished", "given", "run", "running")
+    __slots__ = ("_start", "finished", "given", "is_open", "run", "running")
 
     def __init__(self, start: Cursor, finished: Times | None = None) -> None:
         self._start = start
         self.run: BatchRun | None = None
+        self.is_open: bool = False
+        """Whether the iterator is in use."""
         self.given: int = 0
         """Batches of ``run`` that the consumer has received."""
         self.running: Times | None = None
@@ -75,7 +77,7 @@ class RunPlan:
     seed: int | None
     """The seed of the random numbers that the source draws; ``None`` if it draws none."""
     choice: ThreadChoice | None
-    """Whether to use the threads; ``None``: always."""
+    """Whether to use the threads, claimed for this pass; ``None``: always."""
     memory: JobMemory
     """Of the passes before."""
 
@@ -162,8 +164,9 @@ class Batches(Iterator[Any]):
     """
 
     def __init__(self, recipe: RunPlan, progress: LoaderPosition, stop_epoch: int | None) -> None:
-        self._recipe = recipe
+        self._recipe, self._choice = recipe, recipe.choice
         self._progress = progress
+        progress.is_open = True
         self._stop_epoch = stop_epoch
         self._fetched = progress.cursor
         self._ready: list[Any] = []
@@ -211,7 +214,7 @@ class Batches(Iterator[Any]):
         try:
             batch = rest.make()
         except StopIteration as error:
-            raise _raisable(error) from error
+            raise raisable(error) from error
         if not rest.left:
             self._settle()
         return batch
@@ -222,14 +225,15 @@ class Batches(Iterator[Any]):
         self._end_epoch(entered)
         if self._requested_ns:
             self._note(entered - self._requested_ns, self._used)
-        elif self._recipe.choice is not None:
-            self._recipe.choice.begin()
+        elif self._choice is not None:
+            self._choice.begin()
         try:
             while not self._ready:
                 self._fetch_block(entered)
         except BaseException:
             self.close()
             self._note(perf_counter_ns() - entered, 0)  # Ending threads is part of their cost.
+            self._release_choice()
             raise
         self._requested_ns = entered
         times = self._progress.running
@@ -246,8 +250,18 @@ class Batches(Iterator[Any]):
 
     def _note(self, spent_ns: int, examples: int) -> None:
         """Note the cost of the block that the consumer has used up, or more time that it cost."""
-        if self._recipe.choice is not None and self._requested_ns:
-            self._recipe.choice.note(spent_ns, examples, by_threads=self._by_threads, read_ns=self._read_ns)
+        if self._choice is not None and self._requested_ns:
+            self._choice.note(spent_ns, examples, by_threads=self._by_threads, read_ns=self._read_ns)
+
+    def _release_choice(self) -> None:
+        choice, self._choice = self._choice, None
+        if choice is not None:
+            choice.release()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_progress"):
+            self._progress.is_open = False
+            self._release_choice()
 
     def _fetch_block(self, entered: int) -> None:
         if not self._is_open:
@@ -255,7 +269,7 @@ class Batches(Iterator[Any]):
         if self._error is not None:
             error, self._error = self._error, None
             try:
-                raise _raisable(error)
+                raise raisable(error)
             finally:
                 del error  # Its traceback refers to this frame, and the cycle would keep the batches alive.
         block, helped_ns = self._next_block()
@@ -313,21 +327,12 @@ class Batches(Iterator[Any]):
 
     def close(self) -> None:
         """Stop reading and wait for the threads or processes to end."""
-        self._is_open = False
+        self._is_open = self._progress.is_open = False
         self._ready = []
         self._settle()
         if self._blocks is not None and self._forks == FORKS.count:
             self._blocks.close()
         self._blocks = None
-
-
-def _raisable(error: Exception) -> Exception:
-    """The error, or a RuntimeError in place of a StopIteration, which would look like the end of the data."""
-    if not isinstance(error, StopIteration):
-        return error
-    stray = RuntimeError("a source or an order raised StopIteration")
-    stray.__cause__ = error
-    return stray
 
 
 class EpochStream:
@@ -349,7 +354,7 @@ class EpochStream:
         self._epoch = epoch
         self._batch_size = batch_size
         # Reads one batch ahead, because the position after the last batch is the start of the next epoch.
-        full = (batch for batch in batches if _rows(batch) == batch_size) if drop_last else batches
+        full = (batch for batch in batches if count_rows(batch) == batch_size) if drop_last else batches
         self._batches = _with_last(full)
         self._position = 0
 
@@ -371,18 +376,13 @@ class EpochStream:
         self.ended = self.ended or is_last
         if batch is None:
             return Block(self._run(0, is_last=False), [])
-        block = Block(self._run(_rows(batch), is_last=is_last), [batch], bytes=bytes_of(batch))
+        block = Block(self._run(count_rows(batch), is_last=is_last), [batch], bytes=bytes_of(batch))
         block.reading_ns = perf_counter_ns() - begun
         return self._maker.finish(block)
 
     def _run(self, rows: int, *, is_last: bool) -> BatchRun:
         start, self._position = self._position, self._position + rows
         return BatchRun(self._epoch, start // self._batch_size, start, rows, start, rows, 1, is_last)
-
-
-def _rows(batch: Batch) -> int:
-    column = next(iter(batch.values()))
-    return int(column.shape[0]) if hasattr(column, "shape") else len(column)
 
 
 def _with_last(batches: Iterator[Batch]) -> Iterator[tuple[Batch, bool]]:

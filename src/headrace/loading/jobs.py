@@ -36,7 +36,7 @@ from headrace.errors import SchemaMismatch, TransformError, Where
 from headrace.loading.rounds import BatchRun
 from headrace.sampling.samplers import InOrder
 
-__all__ = ["BatchMaker", "Block", "OpenRun", "check_rows"]
+__all__ = ["BatchMaker", "Block", "OpenRun", "check_rows", "count_rows", "raisable"]
 
 INT64 = np.dtype(np.int64)
 
@@ -332,6 +332,21 @@ def _apply(function: Callable[[int, Any], Any], block: Block) -> None:
             block.error = error
             break
     block.batches = done
+
+
+def count_rows(batch: Batch) -> int:
+    """The rows of a batch, by its first column."""
+    column = next(iter(batch.values()))
+    return int(column.shape[0]) if hasattr(column, "shape") else len(column)
+
+
+def raisable(error: Exception) -> Exception:
+    """The error, or a RuntimeError in place of a StopIteration, which would look like the end of the data."""
+    if not isinstance(error, StopIteration):
+        return error
+    stray = RuntimeError("a source or an order raised StopIteration")
+    stray.__cause__ = error
+    return stray
 
 
 def _indices(sampler: Sampler, run: BatchRun) -> Indices:

@@ -214,17 +214,17 @@ class Loader(Iterable[Batch_co]):
         return Batches(self._recipe(), self._progress, self._stop_epoch())
 
     def __len__(self) -> int:
-        """The number of batches in a loop that starts now.
+        """The number of batches in a loop that starts now; while one runs, in its whole epochs, as trainers that resume count them.
 
         Raises:
             TypeError: ``epochs=None``.
         """
-        cursor, n = self._normal(self._progress.cursor), len(self.sampler)
-        stop_epoch = self._stop_epoch()
-        if stop_epoch is None:
+        if self._epochs is None:
             raise TypeError("a loader with epochs=None has no length")
-        whole_epochs = stop_epoch - cursor.epoch - 1
-        return self._layout.rounds_left(cursor.position, n) + whole_epochs * self._layout.rounds_left(0, n)
+        n, is_open = len(self.sampler), self._progress.is_open
+        cursor = Cursor(0, 0) if is_open else self._normal(self._progress.cursor)
+        later = self._epochs - 1 - cursor.epoch % self._epochs
+        return self._layout.rounds_left(cursor.position, n) + later * self._layout.rounds_left(0, n)
 
     def state_dict(self) -> dict[str, Any]:
         """The position of this loader, as plain JSON values of a few hundred bytes.
@@ -321,7 +321,7 @@ class Loader(Iterable[Batch_co]):
             return None
         # The code, not the function: that may refer to the source, and would keep it alive.
         settings = (self.batch_size, self._seed is None, self._to, getattr(self._map_batch, "__code__", None))
-        return remembered_choice(self._source, settings, ahead)
+        return remembered_choice(self._source, settings, ahead).claim()
 
     if not TYPE_CHECKING:
         __getattr__ = explain_missing(FOR_LOADERS)

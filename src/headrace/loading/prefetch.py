@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import chain
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread, current_thread, main_thread
-from time import perf_counter_ns
+from time import monotonic, perf_counter_ns
 from typing import Any, Generic, TypeVar
 
 from headrace import _native
@@ -23,9 +24,12 @@ from headrace.io.system import as_pool_thread, usable_cores
 from headrace.io.threads import FORKS, ConsumerContext, start_thread
 from headrace.loading.thread_choice import ThreadChoice
 
-__all__ = ["OneThread", "Prefetcher", "count_threads"]
+__all__ = ["OneThread", "Prefetcher", "count_threads", "join_ending"]
 
 MAX_THREADS = 16
+ENDING_S = 10.0
+_ending: deque[Thread] = deque(maxlen=256)
+"""Threads of loops that were left: they end after their current job."""
 
 
 T = TypeVar("T")
@@ -173,6 +177,22 @@ class ThreadCrew(Generic[T]):
                 if thread is not current_thread():
                     thread.join()
 
+    def leave(self) -> None:
+        """Let the threads end by themselves."""
+        if self._forks == FORKS.count:
+            _ending.extend(self._threads)
+
+
+def join_ending() -> None:
+    """Wait for threads of loops that were left, but no longer than ``ENDING_S``: a user's function may never return."""
+    until = monotonic() + ENDING_S
+    while _ending and (left := until - monotonic()) > 0:
+        with suppress(IndexError, ValueError):  # Another thread has waited for it, too.
+            thread = _ending[0]
+            if thread is not current_thread():
+                thread.join(left)
+            _ending.remove(thread)
+
 
 def _work(tasks: Tasks[T]) -> None:
     while (task := _wait_for(tasks)) is not None:
@@ -314,6 +334,8 @@ class Prefetcher(Iterator[T]):
             crew.dismiss()
             if wait:
                 crew.join()
+            else:
+                crew.leave()
 
     def __del__(self) -> None:
         # Garbage collection may run under any lock that a thread waits for, so never wait here.

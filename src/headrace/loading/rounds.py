@@ -17,7 +17,7 @@ At the end of an epoch too few positions may remain for a full round:
 So every rank always gets the same number of batches.
 
 A :class:`JobSizer` finds how many batches a job is worth, from the durations of earlier jobs, and a :class:`CutChoice` whether they are cut from
-a larger one.
+a larger one. A :class:`Segment` is what some jobs cost.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ import numpy as np
 
 from headrace.contracts.values import Indices, SizeEstimate
 
-__all__ = ["BatchRun", "Cursor", "CutChoice", "JobMemory", "JobSizer", "RoundPlan", "part_bounds"]
+__all__ = ["BatchRun", "Cursor", "CutChoice", "JobMemory", "JobSizer", "RoundPlan", "Segment", "part_bounds"]
 
 
 class Cursor(NamedTuple):
@@ -238,6 +238,27 @@ class JobMemory:
     inline_batches: int = 1
     batch_ns: float = 0.0
     ways: CutChoice = field(default_factory=CutChoice)
+
+
+class Segment:
+    """The cost of consecutive jobs made in one way."""
+
+    __slots__ = ("clocked_ns", "cpu_ns", "examples", "jobs", "ns")
+
+    def __init__(self) -> None:
+        self.ns = self.cpu_ns = 0
+        self.clocked_ns: int = 0  # the part of ``ns`` whose processor time is known
+        self.examples = self.jobs = 0
+
+    @property
+    def cost(self) -> float:
+        """Nanoseconds for each example."""
+        return max(self.ns, 1) / max(self.examples, 1)
+
+    @property
+    def effort(self) -> float | None:
+        """Nanoseconds of all processors for each example, if they are known."""
+        return self.cost * self.cpu_ns / self.clocked_ns if self.clocked_ns else None
 
 
 class MadeJob(Protocol):

@@ -21,7 +21,7 @@ from time import process_time_ns
 from typing import Any
 from weakref import WeakKeyDictionary, ref
 
-from headrace.loading.rounds import JobMemory
+from headrace.loading.rounds import JobMemory, Segment
 
 __all__ = ["ThreadChoice", "remembered_choice"]
 
@@ -71,6 +71,7 @@ CLEARLY = 1.1
 CLEAR_PAUSE_NS = 1_000_000_000  # the shortest pause then
 OTHER = 4.0  # if it costs this factor more or less, the consumer does something else now: the loader begins anew
 MOST_KINDS = 256  # of sources that are remembered
+MOST_FREE = 16  # choices for loops that run at once
 
 
 def median(values: Iterable[float]) -> float:
@@ -85,27 +86,6 @@ def _is_alike(first: float, second: float, factor: float) -> bool:
     return first / factor < second < first * factor
 
 
-class Segment:
-    """The cost of consecutive jobs made in one way."""
-
-    __slots__ = ("clocked_ns", "cpu_ns", "examples", "jobs", "ns")
-
-    def __init__(self) -> None:
-        self.ns = self.cpu_ns = 0
-        self.clocked_ns: int = 0  # the part of ``ns`` whose processor time is known
-        self.examples = self.jobs = 0
-
-    @property
-    def cost(self) -> float:
-        """Nanoseconds for each example."""
-        return max(self.ns, 1) / self.examples
-
-    @property
-    def effort(self) -> float | None:
-        """Nanoseconds of all processors for each example, if they are known."""
-        return self.cost * self.cpu_ns / self.clocked_ns if self.clocked_ns else None
-
-
 def _is_plain(threads: Segment, inline: Segment) -> bool:
     """Whether one comparison is enough to choose threads."""
     used, used_alone = threads.effort or 0, inline.effort or float("inf")  # None: not known
@@ -113,7 +93,7 @@ def _is_plain(threads: Segment, inline: Segment) -> bool:
 
 
 class ThreadChoice:
-    """Chooses between threads and none, from the costs of earlier jobs. Several loops may share one.
+    """Chooses between threads and none, from the costs of earlier jobs. For one loop at a time: see :meth:`claim`.
 
     Args:
         ahead: How many jobs threads start in advance. A segment has at least twice as many, so that starting and draining threads
@@ -130,7 +110,9 @@ class ThreadChoice:
         self.memory = JobMemory()
         """Of the latest loop, so that the next one need not begin with jobs of one batch again."""
         self._holds = kept is not None  # whether a choice is made, and no test is running
-        self._clock = cpu_clock
+        self._ahead, self._clock = ahead, cpu_clock
+        self._free = deque([self], maxlen=MOST_FREE)
+        """Choices that no loop uses: this one and its twins."""
         self._clocked_ns = cpu_clock()
         self._unclocked_ns = 0  # since then
         self._least_jobs = {True: 2 * ahead, False: INLINE_JOBS}
@@ -153,6 +135,19 @@ class ThreadChoice:
         self._pause = LEAST_PAUSE
         self._pause_ns = self._least_pause_ns = FIRST_PAUSE_NS[self.uses_threads]
         self._held_ns = 0
+
+    def claim(self) -> ThreadChoice:
+        """A choice for one loop, until it calls :meth:`release`: this one, or a twin while another loop uses this one, maybe in another thread."""
+        try:
+            return self._free.pop()  # No lock is needed: one thread gets it.
+        except IndexError:
+            twin = ThreadChoice(self._ahead, kept=self.kept, cpu_clock=self._clock)
+            twin._free = self._free
+            return twin
+
+    def release(self) -> None:
+        """Leave the choice to later loops."""
+        self._free.append(self)
 
     @property
     def is_testing(self) -> bool:
@@ -353,9 +348,8 @@ class ThreadChoice:
         led = self._settling[0].examples if self._settling else 0
         lost_ns = (test.examples + led) * cost * ((1 / ratio if self.kept else ratio) - 1)
         share = TEST_SHARE if len(self._ratios) >= RECENT else EARLY_SHARE
-        settled = (
-            self._settling if len(self._ratios) >= LEAST else []
-        )  # Threads fill new memory in their first tests only.
+        # Threads fill new memory in their first tests only.
+        settled = self._settling if len(self._ratios) >= LEAST else []
         settling_ns = sum(max(segment.ns - segment.examples * cost, 0) for segment in settled)
         self._settling.clear()
         self._held_ns = 0
@@ -393,8 +387,8 @@ def remembered_choice(source: object, settings: Hashable, ahead: int) -> ThreadC
         else:
             choice = earlier
         choices[settings, ahead] = choice
+    _latest.pop(kind, None)  # Not ``move_to_end``: another thread may have removed it.
     _latest[kind] = choice, held
-    _latest.move_to_end(kind)
     if len(_latest) > MOST_KINDS:
         _latest.popitem(last=False)
     return choice

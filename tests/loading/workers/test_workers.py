@@ -8,6 +8,7 @@ import multiprocessing
 import os
 import pickle
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -342,6 +343,19 @@ def test_fork_is_chosen_only_where_it_is_sound(monkeypatch):
     assert choose_start_method("fork") == ("fork", "")
     monkeypatch.setitem(__import__("sys").modules, "jax", object())
     assert choose_start_method(None) == ("forkserver", "JAX is loaded")
+
+
+def test_threads_of_a_loop_that_was_left_end_before_a_fork(monkeypatch):
+    from headrace.loading.workers.pool import choose_start_method
+
+    monkeypatch.delitem(__import__("sys").modules, "jax", raising=False)
+    before = set(threading.enumerate())
+    slow = hr.ColumnSource({"x": np.arange(40)}).map(lambda example: time.sleep(0.01) or example)
+    for _ in hr.Loader(slow, 10, threads=2):
+        break
+    assert set(threading.enumerate()) - before
+    choose_start_method(None)
+    assert not set(threading.enumerate()) - before
 
 
 # Slots

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from headrace._arguments import choice, whole
 from headrace.errors import UnsupportedData, Where, in_words
 from headrace.io.threads import FORKS
+from headrace.loading.prefetch import join_ending
 
 if TYPE_CHECKING:
     from headrace.loading.workers.child import JobOrder, Makes
@@ -75,6 +76,7 @@ def _against_fork() -> str:
         return "this system forks only by start_method='fork'"
     if "jax" in sys.modules:
         return "JAX is loaded"
+    join_ending()
     others = [thread.name for thread in threading.enumerate() if thread is not threading.current_thread()]
     return f"other threads run ({', '.join(sorted(others)[:3])})" if others else ""
 
