@@ -143,6 +143,19 @@ def test_blocks_are_decoded_once_and_found_again(put, monkeypatch):
     assert hr.open(path)[150] == {"n": 150}
 
 
+def test_blocks_are_found_without_a_copy_of_the_file(put, monkeypatch):
+    path = put({"b": "bytes"}, [{"b": bytes(10_000)} for _ in range(200)], sync_interval=20_000)
+    copied, copy = [], avro._native.copy_bytes
+
+    def copy_bytes(*given):
+        copied.append(len(part := copy(*given)))
+        return part
+
+    monkeypatch.setattr(avro._native, "copy_bytes", copy_bytes)
+    assert len(hr.open(path)) == 200
+    assert max(copied) <= 64 << 10 < path.stat().st_size // 10
+
+
 def test_position_of_damage(put):
     path = put({"s": "string"}, [{"s": "word" * 10} for _ in range(50)], sync_interval=100)
     source = hr.open(path)
