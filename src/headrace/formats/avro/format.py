@@ -110,10 +110,13 @@ class AvroTable(BlockTable):
                     raise twice_error(where.at(feature=field.name))
                 fields[field.name] = field
             for name, field in every[0].items() if every and self.given is None else ():
-                if name not in fields or fields[name].type != field.type:
+                if name not in fields or not _same_feature(fields[name], field):
                     found = f"{fields[name].type}" if name in fields else f"the fields {list(fields)}"
                     raise SchemaMismatch(
-                        where.at(feature=name), expected=f"{field.type}, as in {self.paths[0]}", found=found
+                        where.at(feature=name),
+                        expected=f"{field.type}, as in {self.paths[0]}",
+                        found=found,
+                        hint="Open them as two sources, or name the features that they share: schema={...}.",
                     )
             every.append(fields)
         self._files.expect([self._files.signature(file) for file in range(len(self.paths))])
@@ -296,6 +299,14 @@ class AvroTable(BlockTable):
     def where(self, index: int) -> Where:
         """Path, number of the record in its file, and block offset."""
         return self.index.where(index)
+
+
+def _same_feature(one: AvroField, other: AvroField) -> bool:
+    """Whether two fields give the same feature, such as enums of other symbols."""
+    try:
+        return bool(one.type == other.type) or one.feature(Where()) == other.feature(Where())
+    except UnsupportedData:
+        return False
 
 
 def _avro_long(number: int) -> bytes:
