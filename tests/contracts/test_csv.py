@@ -3,6 +3,7 @@
 import pytest
 
 import headrace as hr
+from headrace.errors import CorruptRecord
 
 
 @pytest.mark.parametrize(
@@ -38,3 +39,18 @@ def test_a_decimal_comma_has_no_comma_between_fields():
     assert hr.CSV(decimal=",").with_delimiter(",").delimiter == ";"
     assert hr.CSV(decimal=",").with_delimiter("\t").delimiter == "\t"
     assert hr.CSV(decimal=",", delimiter="|").with_delimiter(",").delimiter == "|"
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ('"x","y"\n"1",1.5,"a"\n"2",2.5,"b"\n', "as R writes them"),
+        ('a, b\n1, "x, y"\n2, "z"\n', "skipinitialspace=True"),
+        ("a,b\n1,2\n3,4,5\n", "If the delimiter is wrong"),
+        ("a,b\n1,2\n3\n", "If the delimiter is wrong"),
+    ],
+)
+def test_what_may_be_the_reason_for_rows_of_another_length(tmp_path, text, hint):
+    (tmp_path / "x.csv").write_text(text)
+    with pytest.raises(CorruptRecord, match=f"expected 2 fields, found .*{hint}"):
+        list(hr.open(tmp_path / "x.csv"))

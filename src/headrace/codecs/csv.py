@@ -189,7 +189,7 @@ class CsvCodec:
     def _as_error(self, error: _native.FormatError, spans: _native.Spans) -> DataError:
         place = Where(record=error.record, offset=int(error.offset))
         if error.fault == "wrong_count":
-            hint = "`headrace verify` lists all rows of another length. If the delimiter is wrong, give hr.CSV(delimiter=...)."
+            hint = self.dialect.width_hint(spans, error.record, error.expected)
             return CorruptRecord(place, expected=f"{error.expected} fields", found=f"{error.found}", hint=hint)
         if error.fault not in ("wrong_kind", "missing"):
             return CorruptRecord(place, expected="a row of CSV", found="broken quotes")

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from headrace import _native
 from headrace.contracts.feature import Feature
 from headrace.errors import did_you_mean
 
@@ -28,6 +29,8 @@ TRUTHS = {"yes": True, "true": True, "no": False, "false": False}
 NEWLINES = ("\n", "\r\n")
 FLOATS = ("float64", "float32")
 UTF_8 = ("utf-8", "utf-8-sig")
+COUNTED_ROWS = 50
+"""Rows whose fields are counted after an error."""
 NO_TEXT = ("undefined", "idna", "punycode", "unicode-escape", "raw-unicode-escape")
 
 
@@ -172,6 +175,26 @@ class CsvDialect:
     def key(self) -> str:
         """Differs between dialects that find other rows, or other damage."""
         return repr((self.header, self.marks, self.width, self.encoding, self.transcode))
+
+    def width_hint(self, rows: _native.Spans, number: int, width: int) -> str:
+        """What to do about a row that has not ``width`` fields, by what rows look like.
+
+        Args:
+            rows: Some rows.
+            number: Of the row among them.
+            width: The expected number of fields.
+        """
+        if self.quote and f"{self.delimiter} {self.quote}".encode() in rows.part(number, number + 1).to_bytes()[0]:
+            return "Quotes do not count after a blank. pandas.read_csv(path, skipinitialspace=True) reads such rows; hr.open takes its frame."
+        first = rows.part(0, min(len(rows), COUNTED_ROWS)).to_bytes()
+        if all(len(_native.values_of_csv(each, self.marks)) == width + 1 for each in first):
+            return (
+                "If rows begin with a name that the header leaves out, as R writes them, hr.open(pandas.read_csv(path)) opens the other columns; "
+                "in R, row.names=FALSE leaves the names out."
+            )
+        return (
+            "`headrace verify` lists all rows of another length. If the delimiter is wrong, give hr.CSV(delimiter=...)."
+        )
 
 
 def _is_mark(text: Any) -> bool:

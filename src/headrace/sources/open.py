@@ -22,9 +22,8 @@ from headrace.errors import DataError, NoFiles, UnsupportedData, Where, did_you_
 from headrace.formats.framed.records import FramedRecords
 from headrace.formats.open import open_records
 from headrace.formats.registry import format_named, format_of_name, without_number
-from headrace.formats.table.folders import SPLITS
+from headrace.formats.table.folders import SPLITS, expand_plain
 from headrace.io.folders import Listing
-from headrace.io.paths import expand
 from headrace.io.store.listing import is_url_pattern
 from headrace.io.urls import child_of, is_listing, is_url
 from headrace.sources.decoded import Decoding, check_decoding, decode_images, stored_schema
@@ -157,7 +156,7 @@ def _open_split(path: Paths, split: SplitLike, open_files: Callable[[Paths], Sou
     if folders is not None:
         return _parts(split, {name: open_files(folder) for name, folder in folders.items()})
     try:
-        files = expand(path)
+        files = expand_plain(path)
     except NoFiles as error:
         if (unknown := _unknown_folders(path, list(names))) is not None:
             raise unknown from error

@@ -143,6 +143,19 @@ def test_blocks_are_decoded_once_and_found_again(put, monkeypatch):
     assert hr.open(path)[150] == {"n": 150}
 
 
+def test_blocks_are_found_without_a_copy_of_the_file(put, monkeypatch):
+    path = put({"b": "bytes"}, [{"b": bytes(10_000)} for _ in range(200)], sync_interval=20_000)
+    copied, copy = [], avro._native.copy_bytes
+
+    def copy_bytes(*given):
+        copied.append(len(part := copy(*given)))
+        return part
+
+    monkeypatch.setattr(avro._native, "copy_bytes", copy_bytes)
+    assert len(hr.open(path)) == 200
+    assert max(copied) <= 64 << 10 < path.stat().st_size // 10
+
+
 def test_position_of_damage(put):
     path = put({"s": "string"}, [{"s": "word" * 10} for _ in range(50)], sync_interval=100)
     source = hr.open(path)
@@ -516,3 +529,48 @@ def test_records_with_names_that_look_alike(tmp_path):
     columns = {"a/b/x": np.arange(2), "a_b/y": np.arange(2), "a/b_/z": np.arange(2)}
     hr.write(tmp_path / "x.avro", columns)
     assert hr.open(tmp_path / "x.avro")[1] == {"a/b/x": 1, "a/b_/z": 1, "a_b/y": 1}
+
+
+def shards(tmp_path, kinds, rows):
+    for number, (kind, row) in enumerate(zip(kinds, rows, strict=True)):
+        with (tmp_path / f"x{number}.avro").open("wb") as file:
+            fastavro.writer(
+                file, {"type": "record", "name": "r", "fields": [{"name": "c", "type": kind}]}, [{"c": row}]
+            )
+    return sorted(tmp_path.glob("*.avro"))
+
+
+ENUM = {"type": "enum", "name": "e", "symbols": ["A", "B"]}
+
+
+@pytest.mark.parametrize(
+    ("kinds", "rows"),
+    [
+        ([ENUM, {**ENUM, "symbols": ["C", "A", "B"]}], ["B", "C"]),
+        (["string", {"type": "string", "avro.java.string": "String"}, ENUM], ["a", "b", "A"]),
+        ([{"type": "fixed", "name": name, "size": size} for name, size in (("F", 4), ("n.F", 2))], [b"abcd", b"ef"]),
+        ([["null", "long"], {"type": "long", "logicalType": "unknown"}], [1, 2]),
+        ([{"type": "array", "items": "string"}, {"type": "array", "items": ENUM}], [["a"], ["A", "B"]]),
+        (
+            [logical("bytes", "decimal", precision=8, scale=scale) for scale in (2, 3)],
+            [decimal.Decimal("1.25"), decimal.Decimal("-0.125")],
+        ),
+    ],
+)
+def test_shards_of_types_that_give_the_same_feature(tmp_path, kinds, rows):
+    paths = shards(tmp_path, kinds, rows)
+    expected = [float(row) if isinstance(row, decimal.Decimal) else row for row in rows]
+    for order in (1, -1):
+        source = hr.open(paths[::order])
+        assert [np.asarray(row["c"]).tolist() for row in source] == expected[::order]
+
+
+@pytest.mark.parametrize("kinds", [("int", "long"), ("long", logical("long", "timestamp-millis"))])
+def test_shards_of_other_features_are_refused_with_a_way_out(tmp_path, kinds):
+    paths = shards(tmp_path, kinds, (1, 2))
+    with pytest.raises(
+        SchemaMismatch, match=r"expected .*, as in .*x0.avro.*name the features that they share: schema="
+    ):
+        len(hr.open(paths))
+    if "int" in kinds:
+        assert [row["c"] for row in hr.open(paths, schema={"c": hr.Feature("int64")})] == [1, 2]

@@ -5,9 +5,10 @@ import json
 import numpy as np
 import pytest
 from tests.codecs.images.files import jpeg
+from tests.io.store_server import environment, serving_store
 
 import headrace as hr
-from headrace.errors import CorruptFile, NoFiles
+from headrace.errors import CorruptFile, NoFiles, UnsupportedData
 from headrace.formats.example_files.write import join_folders as join_arrays
 from headrace.formats.image_folder.write import join_folders as join_images
 from headrace.formats.table.folders import FORMAT_NOTE, NOTE
@@ -124,3 +125,69 @@ def test_a_damaged_note_of_the_format_is_named(tmp_path, text):
     (tmp_path / "a" / FORMAT_NOTE).write_text(text, "latin-1")
     with pytest.raises(CorruptFile, match=f"expected a format as JSON.*{FORMAT_NOTE}"):
         hr.open(tmp_path / "a")
+
+
+def managed(tmp_path, kind, inner=""):
+    """A table folder of another table format, with one data file. Returns the table, and the folder of its file."""
+    notes = {"delta": "_delta_log/0.json", "hudi": ".hoodie/hoodie.properties", "iceberg": "metadata/v1.metadata.json"}
+    table = tmp_path / kind
+    folder = table / ("data" if kind == "iceberg" else "") / inner
+    for path in (table / notes[kind], folder / "x"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    (table / notes[kind]).write_text("{}")
+    hr.write(folder / "a.parquet", {"x": np.arange(3)})
+    return table, folder
+
+
+@pytest.mark.parametrize("inner", ["", "year=2024/month=1"])
+@pytest.mark.parametrize(("kind", "library"), [("delta", "deltalake"), ("hudi", "hudi"), ("iceberg", "pyiceberg")])
+def test_folders_of_other_table_formats_are_refused(tmp_path, monkeypatch, kind, library, inner):
+    """They keep the files of deleted and replaced rows."""
+    table, folder = managed(tmp_path, kind, inner)
+    for path in (table, folder, folder / "*.parquet"):
+        for options in ({}, {"format": "parquet"}, {"split": "a"}):
+            with pytest.raises(
+                UnsupportedData, match=f"which keeps files of deleted.*Read it with {library}"
+            ) as raised:
+                hr.open(path, **options)
+            assert raised.value.where.path == str(table)
+    monkeypatch.chdir(folder)
+    for path in (".", "*.parquet"):
+        with pytest.raises(UnsupportedData, match=f"Read it with {library}"):
+            hr.open(path)
+    files = [folder / "a.parquet", f"file://{folder}/a.parquet", "a.parquet"]
+    assert [len(hr.open(path)) for path in (*files, files)] == [3, 3, 3, 9]  # named, as by deltalake's file_uris()
+
+
+def test_hudi_partitions_without_names_are_refused(tmp_path):
+    _, folder = managed(tmp_path, "hudi", "2024/01")
+    (folder / ".hoodie_partition_metadata").write_text("")
+    with pytest.raises(UnsupportedData, match="a Hudi table"):
+        hr.open(folder)
+
+
+def test_plain_folders_beside_metadata_open(tmp_path):
+    (tmp_path / "metadata").mkdir()
+    (tmp_path / "metadata" / "metadata.json").write_text("{}")
+    (tmp_path / "data").mkdir()
+    hr.write(tmp_path / "data" / "a.parquet", {"x": np.arange(3)})
+    assert len(hr.open(tmp_path / "data")) == 3
+    with pytest.raises(NoFiles):
+        hr.open(tmp_path)
+
+
+@pytest.mark.parametrize(("kind", "inner"), [("delta", ""), ("hudi", "month=1"), ("iceberg", "month=1")])
+def test_folders_of_other_table_formats_in_a_store_are_refused(tmp_path, monkeypatch, kind, inner):
+    table, folder = managed(tmp_path, kind, inner)
+    with serving_store() as store:
+        for name, value in environment("s3", store.url).items():
+            monkeypatch.setenv(name, value)
+        store.objects |= {
+            str(each.relative_to(tmp_path)): each.read_bytes() for each in table.rglob("*") if each.is_file()
+        }
+        url, inside = f"s3://bucket/{kind}", f"s3://bucket/{folder.relative_to(tmp_path)}"
+        for path in (url, url + "/", inside, inside + "/*.parquet"):
+            with pytest.raises(UnsupportedData, match="which keeps files of deleted") as raised:
+                hr.open(path)
+            assert raised.value.where.path == url
+        assert len(hr.open(inside + "/a.parquet")) == 3

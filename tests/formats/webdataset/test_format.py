@@ -337,3 +337,12 @@ def test_keys_of_later_parts_that_look_like_counters(tmp_path, compression):
         assert list(hr.open(tmp_path / "all.tar")["__key__"]) == expected
     join_tars([paths["counted"]] * 2, str(tmp_path / "all.tar"))
     assert "__key__" not in hr.open(tmp_path / "all.tar").schema  # numbered from 0 to 3
+
+
+@pytest.mark.parametrize("dtype", ["f4", "M8[s]", "U1", "c16"])
+def test_arrays_of_both_byte_orders(put, dtype):
+    values = np.arange(3).astype("U1" if dtype == "U1" else dtype)
+    members = [npy(values.astype(order + dtype)) for order in "><>"]
+    source = hr.open(put(*((f"{number}.npy", member) for number, member in enumerate(members))))
+    assert source.schema["npy"] == hr.Feature(values.dtype, (3,))
+    assert all(np.array_equal(row["npy"], values) for row in source)

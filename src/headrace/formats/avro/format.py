@@ -34,6 +34,7 @@ from headrace.formats.avro.write import COMPRESSIONS, AvroWriter, join_avro, mis
 from headrace.formats.index.index import FileIndex, RecordIndex, index_path, load_index, save_index
 from headrace.formats.index.places import record_bytes
 from headrace.formats.table.arrow_types import KEY, check_named_alike, embedded_schema
+from headrace.formats.table.base import MemoryFile
 from headrace.formats.table.blocks import BlockTable, verify_blocks
 from headrace.formats.table.values import BadValue, column_of, twice_error
 from headrace.io.local.mapped import guard_reads
@@ -45,6 +46,7 @@ __all__ = ["FORMAT", "AvroTable"]
 
 MAGIC = b"Obj\x01"
 SYNC_BYTES = 16
+BUFFER_BYTES = 64 << 10
 # fastavro raises many kinds of errors on corrupt data.
 HEAD_BYTES = 64 << 20  # the longest header accepted
 PACKAGE = re.compile(r"'([\w.-]+)'")
@@ -74,9 +76,10 @@ class AvroTable(BlockTable):
 
     def _head(self, file: int) -> Any:
         """A reader positioned after the header of a file."""
-        module, head = _fastavro(), _native.copy_bytes(self._files.content(file).buffer, 0, HEAD_BYTES)
         try:
-            return module.block_reader(io.BytesIO(head))
+            return _open_blocks(self._files.content(file).buffer, HEAD_BYTES)
+        except DataError:
+            raise  # The file shrank.
         except RecursionError as error:
             raise too_deep_error(Where(path=self.paths[file])) from error
         except DAMAGE as error:
@@ -107,10 +110,13 @@ class AvroTable(BlockTable):
                     raise twice_error(where.at(feature=field.name))
                 fields[field.name] = field
             for name, field in every[0].items() if every and self.given is None else ():
-                if name not in fields or fields[name].type != field.type:
+                if name not in fields or not _same_feature(fields[name], field):
                     found = f"{fields[name].type}" if name in fields else f"the fields {list(fields)}"
                     raise SchemaMismatch(
-                        where.at(feature=name), expected=f"{field.type}, as in {self.paths[0]}", found=found
+                        where.at(feature=name),
+                        expected=f"{field.type}, as in {self.paths[0]}",
+                        found=found,
+                        hint="Open them as two sources, or name the features that they share: schema={...}.",
                     )
             every.append(fields)
         self._files.expect([self._files.signature(file) for file in range(len(self.paths))])
@@ -153,12 +159,14 @@ class AvroTable(BlockTable):
         return kept
 
     def _scan(self, file: int) -> Indices:
-        content, module = self._files.content(file), _fastavro()
+        content, total = (
+            self._files.content(file),
+            sum(self._files.content(number).size for number in range(len(self.paths))),
+        )
         offsets, counts, at = [], [], 0
-        whole = _native.copy_bytes(content.buffer)
         try:
             with Progress("indexing", content.size, "bytes") as bar:
-                blocks = module.block_reader(io.BytesIO(whole))
+                blocks = _open_blocks(content.buffer)
                 named: dict[str, Any] = {}
                 has_empty_items(blocks.writer_schema, named)
                 is_limited = takes_bytes(blocks.writer_schema, named)
@@ -169,8 +177,11 @@ class AvroTable(BlockTable):
                         raise ValueError(f"a block of {block.num_records} records")
                     offsets.append(block.offset)
                     counts.append(block.num_records)
-                    bar.advance(block.offset + block.size - at)
-                    at = block.offset + block.size
+                    read, at = block.offset + block.size - at, block.offset + block.size
+                    bar.advance(read)
+                    self._files.passed(read, of=total, first=file, last=file)
+        except DataError:
+            raise  # The file shrank.
         except DAMAGE as error:
             raise self._damage_error(file, error, "an intact block", at) from error
         return np.repeat(np.array(offsets, np.int64), np.array(counts, np.int64))
@@ -290,6 +301,14 @@ class AvroTable(BlockTable):
         return self.index.where(index)
 
 
+def _same_feature(one: AvroField, other: AvroField) -> bool:
+    """Whether two fields give the same feature, such as enums of other symbols."""
+    try:
+        return bool(one.type == other.type) or one.feature(Where()) == other.feature(Where())
+    except UnsupportedData:
+        return False
+
+
 def _avro_long(number: int) -> bytes:
     """An Avro ``long``: zigzag, seven bits per byte."""
     left, out = (number << 1) ^ (number >> 63), bytearray()
@@ -301,6 +320,11 @@ def _avro_long(number: int) -> bytes:
 
 def _avro_bytes(content: bytes) -> bytes:
     return _avro_long(len(content)) + content
+
+
+def _open_blocks(content: memoryview, most: int | None = None) -> Any:
+    """A reader of the blocks of a file, of which it copies one at a time, or of its first bytes."""
+    return _fastavro().block_reader(io.BufferedReader(MemoryFile(content, most), BUFFER_BYTES))
 
 
 def _fastavro() -> Any:

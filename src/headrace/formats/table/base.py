@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
+from headrace import _native
 from headrace._native import bounds
 from headrace.contracts.records import Checked, Misfit, Skipped, Table
 from headrace.contracts.schema import Schema
@@ -32,6 +33,7 @@ __all__ = [
     "ByteFile",
     "FileTable",
     "InferredTable",
+    "MemoryFile",
     "PackedFile",
     "TypedTable",
     "find_steps",
@@ -312,3 +314,38 @@ class ByteFile(io.RawIOBase):
 
     def __reduce__(self) -> Any:
         raise TypeError("a file that is being written cannot be pickled")
+
+
+class MemoryFile(io.RawIOBase):
+    """Memory as a file object, which copies only what is read. A mapped file that shrinks raises its error.
+
+    Args:
+        buffer: The content.
+        most: The bytes of it that there are.
+    """
+
+    def __init__(self, buffer: memoryview, most: int | None = None) -> None:
+        super().__init__()
+        self._buffer = buffer
+        self._size = len(buffer) if most is None else min(most, len(buffer))
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def readinto(self, target: Any, /) -> int:
+        part = _native.copy_bytes(self._buffer, self._at, max(0, min(len(target), self._size - self._at)))
+        target[: len(part)] = part
+        self._at += len(part)
+        return len(part)
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        self._at = max(0, base + offset)
+        return self._at
+
+    def tell(self) -> int:
+        return self._at

@@ -1,8 +1,10 @@
-"""Folders that are data sets: their classes, and the notes in them that say how they are opened again."""
+"""Folders that are data sets: their classes, the notes in them that say how they are opened again, and those of other table formats."""
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 from collections.abc import Callable, Iterable, Sequence
 
 from headrace.contracts.schema import Schema
@@ -10,7 +12,8 @@ from headrace.errors import CorruptFile, NoFiles, UnsupportedData, Where
 from headrace.io.folders import AtomicFolder, Listing
 from headrace.io.json_text import load_json
 from headrace.io.local.open import read_each
-from headrace.io.urls import child_of, parent_of
+from headrace.io.paths import PathLike, expand, path_list
+from headrace.io.urls import base_name, child_of, is_listing, is_url, parent_of
 
 __all__ = [
     "FORMAT_NOTE",
@@ -18,6 +21,7 @@ __all__ = [
     "SPLITS",
     "are_splits",
     "class_names",
+    "expand_plain",
     "is_marked",
     "is_marked_empty",
     "mark_empty",
@@ -33,6 +37,64 @@ FORMAT_NOTE = "headrace-format.json"
 """Names the format of a folder of arrays, whose files could also be rows each."""
 SPLITS = frozenset(("train", "training", "test", "testing", "val", "valid", "validation", "dev", "eval"))
 """Names of folders that are splits, not classes."""
+
+HUDI = ("a Hudi table", "hudi", "pyarrow.Table.from_batches(the record batches that it reads)")
+ICEBERG = ("an Iceberg table", "pyiceberg", "table.scan().to_arrow()")
+MANAGED = {
+    "_delta_log": ("a Delta Lake table", "deltalake", "deltalake.DeltaTable(path).to_pyarrow_table()"),
+    ".hoodie": HUDI,
+    ".hoodie_partition_metadata": HUDI,
+}
+"""What is in the folders of table formats that keep files of deleted rows: the kind of table, the library that reads it, and its Arrow table."""
+MOST_LOOKED = 64
+"""Folders in which those are searched. In a store, each takes some requests."""
+
+
+def expand_plain(path: PathLike | Iterable[PathLike]) -> list[str]:
+    """As :func:`headrace.io.paths.expand`, but no folder or pattern means the files of a Delta Lake, Iceberg or Hudi table.
+
+    Raises:
+        UnsupportedData: It would: those of deleted and replaced rows are among them. Files that are named are not refused.
+    """
+    given = [os.path.expanduser(each) for each in path_list(path)]
+    try:
+        files = expand(given)
+    except NoFiles:
+        _refuse_managed([each for each in given if is_listing(each) or os.path.isdir(each)], hold_files=False)
+        raise
+    named = {str(each).removeprefix("file://") for each in given}
+    if len(files) > len(named) or not named.issuperset(files):
+        found = [each for each in files if each.endswith((".parquet", ".avro")) and each not in named]
+        folders = [each.rpartition("/")[0] if is_url(each) else os.path.dirname(each) for each in found]
+        _refuse_managed(list(dict.fromkeys(folders)), hold_files=True)
+    return files
+
+
+def _refuse_managed(folders: Sequence[str], *, hold_files: bool) -> None:
+    """Refuse folders of tables, and of their partitions and data files. Those of Iceberg have no data files in their top folder."""
+    marks: dict[str, str] = {}
+    for folder in [each for each in folders if is_listing(each) or not is_url(each)][:MOST_LOOKED]:
+        inner = top = folder.rstrip("/") if is_url(folder) else os.path.abspath(folder)
+        while "=" in base_name(top):  # a partition, such as year=2024
+            top = parent_of(top)[0]
+        above, name = parent_of(top)
+        for table in [above] * (name == "data") + [top] * (not hold_files):
+            with contextlib.suppress(NoFiles, OSError):
+                if Listing.of(child_of(table, "metadata")).named(".metadata.json"):
+                    raise _managed_error(table, "metadata", ICEBERG)
+        marks |= {child_of(inner if "partition" in mark else top, mark): top for mark in MANAGED}
+    if (found := first_existing(list(marks))) is not None:
+        raise _managed_error(marks[found], base_name(found), MANAGED[base_name(found)])
+
+
+def _managed_error(folder: str, mark: str, kind: tuple[str, str, str]) -> UnsupportedData:
+    table, library, arrow = kind
+    return UnsupportedData(
+        Where(path=folder),
+        expected="a folder whose files hold its rows and no others",
+        found=f"{table} ({mark}), which keeps files of deleted and replaced rows",
+        hint=f"Read it with {library}, and open its Arrow table: hr.open({arrow}). A list of paths opens just those files.",
+    )
 
 
 def are_splits(folders: Iterable[str]) -> bool:

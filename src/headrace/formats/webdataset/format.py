@@ -184,7 +184,8 @@ def _feature_of(ending: str, members: Sequence[bytes], place: Place) -> Feature:
             hint="Save each field as a separate member.",
         )
     for row, header in enumerate(headers):
-        if header.dtype != first.dtype or len(header.shape) != len(first.shape):
+        is_alike = header.dtype.newbyteorder("=") == first.dtype.newbyteorder("=")
+        if not is_alike or len(header.shape) != len(first.shape):
             raise _other(header, Feature(first.dtype, first.shape), place(row))
     axes = zip(*(header.shape for header in headers), strict=True)
     return Feature(first.dtype, tuple(axis[0] if len(set(axis)) == 1 else None for axis in axes))

@@ -14,6 +14,7 @@ import numpy as np
 from headrace import _native
 from headrace.contracts.values import Indices
 from headrace.errors import CorruptFile, DataError, UnsupportedData, Where
+from headrace.formats.table.base import MemoryFile
 from headrace.io.local.mapped import MappedFile, guard_reads
 from headrace.io.progress import Progress
 
@@ -152,7 +153,7 @@ def _read_others(
     files: list[tuple[str, int, int]] = []
     end, read = begin, 0
     try:
-        stream = io.BufferedReader(_View(file.buffer))
+        stream = io.BufferedReader(MemoryFile(file.buffer))
         stream.seek(begin)
         with tarfile.open(fileobj=stream, mode="r:") as archive:
             while (read < most or archive.pax_headers) and (member := archive.next()) is not None:
@@ -230,35 +231,6 @@ def _check_end(file: MappedFile, end: int) -> None:
             found="the end of the file" if len(rest) < 2 * BLOCK else "other bytes",
             hint="The file was truncated while it was written or copied." if len(rest) < 2 * BLOCK else "",
         )
-
-
-class _View(io.RawIOBase):
-    """Memory as a file object."""
-
-    def __init__(self, buffer: memoryview) -> None:
-        super().__init__()
-        self._buffer = buffer
-        self._at = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def readinto(self, target: Any, /) -> int:
-        part = _native.copy_bytes(self._buffer, self._at, len(target))
-        target[: len(part)] = part
-        self._at += len(part)
-        return len(part)
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: len(self._buffer)}[whence]
-        self._at = max(0, base + offset)
-        return self._at
-
-    def tell(self) -> int:
-        return self._at
 
 
 KEY = "__key__"
