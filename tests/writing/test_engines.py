@@ -141,6 +141,25 @@ def test_units_of_a_view_count_its_part_of_the_files(tmp_path, original, monkeyp
     assert max(unit.stop - unit.start for unit in written) == longest < 120
 
 
+CSV_FILES = [
+    ({"q": "a,b\n1,'x,y'\n", "r": "a,b\n2,'z'\n"}, hr.CSV(quote="'"), True),
+    ({"q": "1|2\n3|4\n", "r": "x|6\n7|8\n"}, hr.CSV(delimiter="|", header=False), True),
+    ({"q": "a,b\n1,\xe9\n", "r": "a,b\n2,\xfc\n"}, hr.CSV(encoding="latin-1"), True),
+    ({"q": "a;b\n1;x\n2;y\n", "r": "1|2\n3|4\n"}, None, False),
+    ({"q": "a,b\n1,2\n", "r": "a,b\n2,3,4\n5,6\n"}, None, False),
+]
+
+
+@pytest.mark.parametrize(("files", "format", "is_ok"), CSV_FILES)
+def test_csv_is_checked_by_an_engine_in_the_dialect_of_all_files(tmp_path, files, format, is_ok):
+    for name, text in files.items():
+        (tmp_path / f"{name}.csv").write_text(text, encoding="latin-1")
+    here = hr.verify(tmp_path, format=format)
+    there = hr.verify(tmp_path, format=format, on=Pickling())
+    assert there.to_json() == here.to_json()
+    assert here.ok is is_ok
+
+
 def test_one_example_may_be_larger_than_a_unit():
     target = Target.of("b.array_record")
     assert units.unit_examples(target, 10, 1 << 30) == 1

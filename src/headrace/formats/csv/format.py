@@ -43,7 +43,7 @@ class CsvRecords(FramedRecords):
 
     Args:
         options: What the caller knows about the files.
-        dialect: The complete dialect, if already known.
+        framing: How rows are found, if already known.
     """
 
     framing: CsvFraming
@@ -56,19 +56,13 @@ class CsvRecords(FramedRecords):
         on_corrupt: OnCorrupt = "raise",
         verify: bool = True,
         options: CSV | None = None,
+        framing: CsvFraming | None = None,
     ) -> None:
         given = options or CSV()
         pipe = PipeStream(paths[0]) if is_pipe(paths[0]) else None
-        try:
-            dialect = (
-                _sniff_pipe(pipe, given)
-                if pipe is not None
-                else _sniff_files(paths, given, parse_compression(compression))
-            )
-            framing = CsvFraming(dialect)
-        except DataError as fault:  # Raised when the files are read, so that `verify` still works on them.
-            dialect = CsvDialect()
-            framing = CsvFraming(dialect, fault)
+        if framing is None:
+            framing = _sniffed_framing(paths, pipe, given, compression)
+        dialect = framing.dialect
         self._options = given
         super().__init__(framing, paths, compression=compression, on_corrupt=on_corrupt, verify=verify)
         if pipe is not None:
@@ -96,6 +90,10 @@ class CsvRecords(FramedRecords):
             dialect = _sniff_files(self.paths, replace(given, header=True), self._compression)
             if is_known(dialect.names):
                 self.framing = CsvFraming(dialect)
+
+    def of_file(self, path: str) -> CsvRecords:
+        """The rows of one of the files, found as in all of them: with the options of the caller and the header of the first file."""
+        return CsvRecords([path], compression=self._compression, options=self._options, framing=self.framing)
 
     def stretches(self, indices: Indices) -> list[tuple[Any, int, int]] | None:
         """Where rows that follow each other lie: buffers, and in each the start of the first row and the end of the last one (or
@@ -152,6 +150,15 @@ class CsvRecords(FramedRecords):
             return super()._gather(block)
         run = block[0]
         return _native.gather_csv([run.buffer], None, run.starts, self.dialect.marks, run.end)
+
+
+def _sniffed_framing(paths: Sequence[str], pipe: PipeStream | None, given: CSV, compression: str | None) -> CsvFraming:
+    try:
+        return CsvFraming(
+            _sniff_pipe(pipe, given) if pipe is not None else _sniff_files(paths, given, parse_compression(compression))
+        )
+    except DataError as fault:  # Raised when the files are read, so that `verify` still works on them.
+        return CsvFraming(CsvDialect(), fault)
 
 
 def _sniff_files(paths: Sequence[str], options: CSV, compression: Compression | None) -> CsvDialect:
