@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from headrace.contracts.schema import Schema
 from headrace.errors import CorruptFile, NoFiles, UnsupportedData, Where
-from headrace.io.folders import AtomicFolder, Listing
+from headrace.io.folders import AtomicFolder, Listing, first_existing
 from headrace.io.json_text import load_json
 from headrace.io.local.open import read_each
 from headrace.io.paths import PathLike, expand, path_list

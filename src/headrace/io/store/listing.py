@@ -35,7 +35,6 @@ __all__ = [
     "size_below",
 ]
 
-
 PAGE = 1000  # keys per response, by the protocols
 JOURNAL_ENDING = ".headrace-names"
 """Ends the hidden name of a journal: see :mod:`headrace.io.store.commit`."""
