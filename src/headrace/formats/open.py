@@ -25,11 +25,11 @@ from headrace.formats.registry import (
     without_shard,
 )
 from headrace.formats.table.base import verify_rows
-from headrace.formats.table.folders import expand_plain
+from headrace.formats.table.folders import refuse_managed
 from headrace.io.cache.inflate import Compression, head_of, is_empty_stream, wrapper_of
 from headrace.io.folders import Lister, Listing, lister_for
 from headrace.io.local.open import open_file
-from headrace.io.paths import PathLike, is_folder, is_pipe, path_list
+from headrace.io.paths import PathLike, expand, is_folder, is_pipe, path_list
 from headrace.io.store.listing import is_url_pattern
 from headrace.io.urls import base_name, is_listing, is_url
 
@@ -119,12 +119,18 @@ def open_records(
     choice(on_corrupt, "on_corrupt", ("raise", "skip"))
     verify = flag(verify, "verify")
     given = path_list(path)
-    if format is None:
-        found, paths = _find_format(given)
-    else:
-        found = format_named(format)
-        folders = [] if found.folder is None else _folders(given)
-        paths = [folder for folder, _ in folders] or expand_plain(given)
+    try:
+        if format is None:
+            found, paths = _find_format(given)
+        else:
+            found = format_named(format)
+            folders = [] if found.folder is None else _folders(given)
+            paths = [folder for folder, _ in folders] or expand(given)
+    except NoFiles:
+        refuse_managed(given)
+        raise
+    if paths != given:  # a folder or a pattern
+        refuse_managed(given, paths)
     paths = _fix_paths(paths)
     given_options = {"on_corrupt": on_corrupt, "verify": verify, "compression": compression}
     records: Records = found.open(paths, **_check_options(found, paths[0], given_options))
@@ -146,7 +152,7 @@ def _find_format(given: list[PathLike]) -> tuple[Format, list[str]]:
         if _claims(format, folders):
             return format, [folder for folder, _ in folders]
     try:
-        paths = expand_plain(given)
+        paths = expand(given)
         found = detect_first(paths)
     except (NoFiles, UnknownFormat):
         if (installed := _find_installed(folders)) is None:

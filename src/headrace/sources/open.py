@@ -22,8 +22,9 @@ from headrace.errors import DataError, NoFiles, UnsupportedData, Where, did_you_
 from headrace.formats.framed.records import FramedRecords
 from headrace.formats.open import open_records
 from headrace.formats.registry import format_named, format_of_name, without_number
-from headrace.formats.table.folders import SPLITS, expand_plain
+from headrace.formats.table.folders import SPLITS, refuse_managed
 from headrace.io.folders import Listing
+from headrace.io.paths import expand, path_list
 from headrace.io.store.listing import is_url_pattern
 from headrace.io.urls import child_of, is_listing, is_url
 from headrace.sources.decoded import Decoding, check_decoding, decode_images, stored_schema
@@ -156,11 +157,13 @@ def _open_split(path: Paths, split: SplitLike, open_files: Callable[[Paths], Sou
     if folders is not None:
         return _parts(split, {name: open_files(folder) for name, folder in folders.items()})
     try:
-        files = expand_plain(path)
+        files = expand(path)
     except NoFiles as error:
+        refuse_managed(path_list(path))
         if (unknown := _unknown_folders(path, list(names))) is not None:
             raise unknown from error
         raise
+    refuse_managed(path_list(path), files)
     found = {name: [file for file in files if name in _words(Path(file).name)] for name in names}
     if not any(found.values()):
         found = {name: [file for file in files if Path(file).parent.name == name] for name in names}

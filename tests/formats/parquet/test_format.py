@@ -418,3 +418,19 @@ def test_rows_beside_one_with_a_null(tmp_path, group_rows):
     assert next(found)["n"] == 0
     with pytest.raises(SchemaMismatch, match="record 1, feature 'n'"):
         next(found)
+
+
+@pytest.mark.parametrize("rows", [0, 2])
+def test_columns_without_values_are_opened_as_the_error_says(tmp_path, rows):
+    """What pandas writes for a column of objects that are all None."""
+    empty, full = tmp_path / "a.parquet", tmp_path / "b.parquet"
+    pq.write_table(pa.table({"s": pa.nulls(rows)}), empty)
+    pq.write_table(pa.table({"s": ["x"]}), full)
+    with pytest.raises(
+        UnsupportedData, match=r'the type null.*Give it one: schema=\{..., "s": Feature\("str", default=""\)\}'
+    ):
+        len(hr.open([empty, full]).schema)
+    with pytest.raises(SchemaMismatch, match=r"found s: null.*Name all features: schema=.*, and a default"):
+        len(hr.open([full, empty]).schema)
+    source = hr.open([empty, full], schema={"s": hr.Feature("str", default="")})
+    assert [row["s"] for row in source] == [""] * rows + ["x"]

@@ -320,6 +320,8 @@ def _cost_of(kind: Any) -> int:
 def other_columns_error(path: str, first: str, differences: str) -> SchemaMismatch:
     """The error for a file that has other columns than the first one."""
     hint = "Open them as two sources, or name the features that they share: schema={...}."
+    if ": null" in differences:  # of a writer that finds types from values
+        hint = "The type null is that of columns without values. Name all features: schema={...}, and a default for such a column."
     return SchemaMismatch(Where(path=path), expected=f"the columns of {first}", found=differences, hint=hint)
 
 

@@ -238,8 +238,10 @@ def _dtype_of(kind: Any, where: Where) -> str:
 
 
 def _hint(kind: Any, name: str | None) -> str:
+    named = json.dumps(name or "x", ensure_ascii=False)
+    if arrow().types.is_null(kind):
+        return f'It has no values that show its type. Give it one: schema={{..., {named}: Feature("str", default="")}} reads values of other files, too.'
     if arrow().types.is_decimal(kind):
-        named = json.dumps(name or "x", ensure_ascii=False)
         return f'Name a dtype for it: schema={{..., {named}: Feature("float64")}} rounds, Feature("str") keeps every digit.'
     return "Name the columns that you want, without this one: schema={...}."
 

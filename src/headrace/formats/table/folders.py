@@ -12,7 +12,7 @@ from headrace.errors import CorruptFile, NoFiles, UnsupportedData, Where
 from headrace.io.folders import AtomicFolder, Listing, first_existing
 from headrace.io.json_text import load_json
 from headrace.io.local.open import read_each
-from headrace.io.paths import PathLike, expand, path_list
+from headrace.io.paths import PathLike
 from headrace.io.urls import base_name, child_of, is_listing, is_url, parent_of
 
 __all__ = [
@@ -21,11 +21,11 @@ __all__ = [
     "SPLITS",
     "are_splits",
     "class_names",
-    "expand_plain",
     "is_marked",
     "is_marked_empty",
     "mark_empty",
     "mark_format",
+    "refuse_managed",
     "refuse_splits",
     "schema_if_empty",
 ]
@@ -50,24 +50,23 @@ MOST_LOOKED = 64
 """Folders in which those are searched. In a store, each takes some requests."""
 
 
-def expand_plain(path: PathLike | Iterable[PathLike]) -> list[str]:
-    """As :func:`headrace.io.paths.expand`, but no folder or pattern means the files of a Delta Lake, Iceberg or Hudi table.
+def refuse_managed(given: Iterable[PathLike], files: Sequence[str] = ()) -> None:
+    """Refuse folders and patterns that mean files of a Delta Lake, Iceberg or Hudi table: those of deleted and replaced rows are among them.
+
+    Args:
+        given: What was opened. Files that are named are not refused.
+        files: What it means; none if there are no such files.
 
     Raises:
-        UnsupportedData: It would: those of deleted and replaced rows are among them. Files that are named are not refused.
+        UnsupportedData: They are files of a table, or the folder is that of one.
     """
-    given = [os.path.expanduser(each) for each in path_list(path)]
-    try:
-        files = expand(given)
-    except NoFiles:
-        _refuse_managed([each for each in given if is_listing(each) or os.path.isdir(each)], hold_files=False)
-        raise
-    named = {str(each).removeprefix("file://") for each in given}
-    if len(files) > len(named) or not named.issuperset(files):
-        found = [each for each in files if each.endswith((".parquet", ".avro")) and each not in named]
-        folders = [each.rpartition("/")[0] if is_url(each) else os.path.dirname(each) for each in found]
-        _refuse_managed(list(dict.fromkeys(folders)), hold_files=True)
-    return files
+    paths = [os.path.expanduser(each) for each in given]
+    if not files:
+        return _refuse_managed([each for each in paths if is_listing(each) or os.path.isdir(each)], hold_files=False)
+    named = {str(each).removeprefix("file://") for each in paths}
+    found = [each for each in files if each.endswith((".parquet", ".avro")) and each not in named]
+    folders = [each.rpartition("/")[0] if is_url(each) else os.path.dirname(each) for each in found]
+    return _refuse_managed(list(dict.fromkeys(folders)), hold_files=True)
 
 
 def _refuse_managed(folders: Sequence[str], *, hold_files: bool) -> None:
