@@ -12,6 +12,7 @@ import pytest
 from tests.hosting.places import children, lives, sample, wait
 
 from headrace.errors import HeadraceError
+from headrace.hosting import endpoint as module
 from headrace.hosting.client import Client, ModelError
 from headrace.hosting.endpoint import EndpointError, create_endpoint, find_endpoint, list_endpoints
 from headrace.hosting.registry import EndpointEntry, state_folder
@@ -270,3 +271,53 @@ def test_the_folder_of_the_records_is_in_the_users_state(tmp_path, monkeypatch):
     monkeypatch.delenv("XDG_STATE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert state_folder() == tmp_path / ".local" / "state" / "headrace"
+
+
+def test_a_handle_of_a_deleted_endpoint_does_not_ask_the_next_one_at_its_port():
+    first = create_endpoint("first", [sample("Versioned", arguments={"mark": "1"})], settings=ONE)
+    address = first.address
+    assert first.invoke("x").body == b"1:x"
+    find_endpoint("first").delete()
+    port = int(address.rpartition(":")[2])
+    second = create_endpoint(
+        "second", [sample("Versioned", arguments={"mark": "2"})], settings=Settings(port=port, workers=1)
+    )
+    assert second.address == address
+    for _ in range(2):
+        with pytest.raises(EndpointError, match="the endpoint first is Stopped: it does not run"):
+            first.invoke("x")
+    assert second.invoke("x").body == b"2:x"
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"on": "Ray"}, ValueError, "on must be 'processes' or 'ray', got 'Ray'"),
+        ({"on": "kubernetes"}, ValueError, "on must be 'processes' or 'ray', got 'kubernetes'"),
+        ({"replicas": 4}, ValueError, "replicas: only with on='ray', and on is 'processes'"),
+        ({"address": "a:1", "resources": {"GPU": 9}}, ValueError, "address and resources: only with on='ray'"),
+        ({"on": "ray", "resources": {"CPU": "1"}}, TypeError, "resources are names and numbers"),
+        ({"on": "ray", "resources": {"CPU": -1}}, ValueError, "amounts of at least 0"),
+        ({"on": "ray", "resources": 2}, TypeError, "resources must be a dict"),
+    ],
+)
+def test_where_an_endpoint_runs(options, error, message):
+    with pytest.raises(error, match=message):
+        create_endpoint("abalone", [sample("obedient")], settings=ONE, **options)
+    assert list_endpoints() == []
+
+
+def test_an_update_that_another_one_replaces_ends(monkeypatch):
+    entry = EndpointEntry("updated")
+    claim = entry.claim()
+    monkeypatch.setattr(module, "REPLACED_S", 0.2)
+    try:
+        entry.write("spec", {"version": "newer"})
+        entry.write("state", {"settled": {"older": None}})
+        endpoint = find_endpoint("updated")
+        endpoint._wait_for("older", 60)
+        with pytest.raises(EndpointError, match="the update of the endpoint updated was replaced by another one"):
+            endpoint._wait_for("old", 60)
+    finally:
+        os.close(claim)
+        entry.remove()

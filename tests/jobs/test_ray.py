@@ -1,10 +1,12 @@
 """Training jobs on Ray: several hosts under the contract of one machine, failures, stopping, and nodes that die."""
 
+import importlib
 import json
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -15,9 +17,11 @@ import headrace as hr
 from headrace.containers.script import ScriptContainer
 from headrace.contracts.job import Channel
 from headrace.errors import JobFailed
+from headrace.jobs import ray as module
 from headrace.jobs import run
-from headrace.jobs.ray import interface_of
+from headrace.jobs.ray import HostWorker, interface_of
 from headrace.jobs.spec import TrainingSpec
+from headrace.jobs.store import PathStore
 from headrace.jobs.training import read_job, request_stop, train
 
 SHARDED = {"train": Channel(uri="s3://in/data/", distribution="ShardedByS3Key"), "all": Channel(uri="s3://in/data/")}
@@ -274,6 +278,110 @@ def test_another_version_of_headrace(start, script, local_ray, monkeypatch):
     monkeypatch.setattr(hr, "__version__", "9.9")
     with pytest.raises(JobFailed, match=r"and Headrace 9\.9 is here: install the same version everywhere"):
         start(script(""))
+
+
+@pytest.mark.ray
+def test_relative_paths_are_those_of_the_folder_of_the_caller(tmp_path, local_ray, monkeypatch):
+    for folder in ("numbers", "lib", "ck"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "numbers" / "a.csv").write_text("7")
+    (tmp_path / "lib" / "dep.py").write_text("NAME = 'dep'")
+    (tmp_path / "train.py").write_text(
+        "import dep, os, shutil\nbase = os.environ['SAGEMAKER_BASE_DIR']\n"
+        "open(base + '/checkpoints/' + dep.NAME, 'w').write(open(os.environ['SM_CHANNEL_TRAIN'] + '/a.csv').read())\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    container = ScriptContainer(entry_point="train.py", dependencies=["lib/dep.py"])
+    channels = {"train": Channel(uri="numbers")}
+    spec = TrainingSpec(name="relative", channels=channels, output_path="models", checkpoint_uri="ck")
+    record = train(spec, container, PathStore(), work_dir=tmp_path / "jobs", on_line=print, on="ray")
+    assert record.status == "Completed"
+    assert (tmp_path / "ck" / "dep").read_text() == "7"
+
+
+MODULE = """
+from dataclasses import dataclass, field
+
+@dataclass(frozen=True)
+class Own:
+    name: str = "own"
+    environment: dict = field(default_factory=dict)
+
+    def train(self, job):
+        (job.model_dir / job.current_host).write_text("own")
+
+    def handler(self, model_dir):
+        raise NotImplementedError
+"""
+
+
+@pytest.mark.ray
+def test_a_container_of_a_module_of_the_program(start, model, tmp_path, local_ray, monkeypatch):
+    (tmp_path / "ownmodule.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(tmp_path)
+    made = importlib.import_module("ownmodule").Own()
+    assert model(start(made)) == {"algo-1": b"own", "algo-2": b"own"}
+    local = {"__name__": "__main__"}
+    exec(MODULE, local)
+    monkeypatch.setattr(sys.modules["__main__"], "Own", local["Own"], raising=False)
+    assert model(start(local["Own"](), name="main")) == {"algo-1": b"own", "algo-2": b"own"}
+    with pytest.raises(JobFailed, match="ClientError: a container and a store .* must be picklable: TypeError"):
+        start(type(made)(environment={"lock": threading.Lock()}), name="lock")
+    (tmp_path / "ownmodule.py").unlink()
+    importlib.invalidate_caches()
+    with pytest.raises(JobFailed, match="ClientError: node .* cannot load the container or the store: .*ownmodule"):
+        start(made, name="gone")
+
+
+@pytest.mark.ray
+@pytest.mark.parametrize("how", ["request", "interrupt"])
+def test_a_job_that_waits_for_nodes_is_stopped(start, script, model, local_ray, how, monkeypatch):
+    monkeypatch.setattr(module, "SILENCE_S", 0.5)
+    hog = local_ray.remote(num_cpus=2)(Hog).remote()
+    local_ray.get(hog.ready.remote())
+
+    def stop():
+        wait_until(lambda: any("wait for a node of the Ray cluster" in line for line in start.lines))
+        if how == "request":
+            request_stop(start.work_dir, "job")
+        else:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=stop)
+    thread.start()
+    try:
+        if how == "interrupt":
+            with pytest.raises(KeyboardInterrupt):
+                start(script(""))
+        else:
+            assert model(start(script(""))) == {}
+    finally:
+        thread.join()
+        local_ray.kill(hog)
+    assert any(line.startswith("algo-1, algo-2 wait for a node") for line in start.lines)
+    assert read_job(start.work_dir, "job").status == "Stopped"
+    wait_until(lambda: actors() == [])
+
+
+class Hog:
+    def ready(self):
+        return True
+
+
+def test_trees_of_killed_hosts_are_removed(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(module, "_own_address", lambda: "127.0.0.1")
+    monkeypatch.setattr(module, "SETTLED_S", -1)
+    left = tmp_path / f"{module.TEMPORARY}job-algo-1-x"
+    (left / "ml" / "input").mkdir(parents=True)
+    (left / module.ALIVE).touch()
+    made = (TrainingSpec(name="job", output_path="out"), None, PathStore())
+    first, second = (HostWorker(*made, host, [], 1.0) for host in ("algo-1", "algo-1"))
+    assert len(list(tmp_path.iterdir())) == 2
+    assert not left.exists()
+    list(first.close())
+    list(second.close())
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.ray

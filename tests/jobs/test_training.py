@@ -20,8 +20,9 @@ from headrace.containers.script import ScriptContainer
 from headrace.contracts.job import Channel, Container, Store
 from headrace.errors import JobFailed
 from headrace.io.write.atomic import AtomicFile
+from headrace.jobs.spec import TrainingSpec
 from headrace.jobs.store import PathStore
-from headrace.jobs.training import read_job, request_stop
+from headrace.jobs.training import read_job, request_stop, train
 from headrace.jobs.tree import as_json, pack, unpack
 
 TELL = """
@@ -558,6 +559,7 @@ import sys
 from pathlib import Path
 from headrace.containers.script import ScriptContainer
 from headrace.jobs.spec import TrainingSpec
+from headrace.jobs.spec import TrainingSpec
 from headrace.jobs.store import PathStore
 from headrace.jobs.training import train
 work, script = sys.argv[1:]
@@ -836,3 +838,20 @@ def test_the_toolkit_s_environment_in_a_script(run, script, store, model):
     record = run(script(text), channels={"train": "s3://in/a"}, hyperparameters={"n": "3"})
     directories, name, is_master = json.loads(model(record)["found"])
     assert (list(directories), name, is_master) == (["train"], "job", True)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"on": "Ray"}, ValueError, "on must be 'processes' or 'ray', got 'Ray'"),
+        ({"resources": {"GPU": 8}}, ValueError, "resources: only with on='ray', and on is 'processes'"),
+        ({"address": "10.1.1.1:6379"}, ValueError, "address: only with on='ray'"),
+        ({"on": "ray", "resources": {"CPU": "1"}}, TypeError, "resources are names and numbers"),
+        ({"on": "ray", "resources": {"CPU": float("nan")}}, ValueError, "amounts of at least 0"),
+    ],
+)
+def test_where_a_job_runs(tmp_path, store, options, error, message):
+    spec = TrainingSpec(name="job", output_path="s3://out/models")
+    with pytest.raises(error, match=message):
+        train(spec, ScriptContainer(entry_point="a.py"), store, work_dir=tmp_path / "jobs", **options)
+    assert not (tmp_path / "jobs").exists()

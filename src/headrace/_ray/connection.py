@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import socket
 import threading
 import warnings
+from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
+from headrace._arguments import choice
 from headrace._optional import require
 from headrace._ray.cluster import Cluster
 from headrace.errors import MissingExtra, Unreachable, Where
 from headrace.io.system import usable_cores, usable_memory
 
-__all__ = ["connect", "find_cluster", "require_ray"]
+__all__ = ["check_place", "connect", "find_cluster", "require_ray"]
 
 OLDEST = (2, 52)
 ANSWER_S = 10.0
@@ -28,6 +33,32 @@ LEAST_STORE, MOST_STORE = 100 << 20, 1 << 30
 HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
 """How a gRPC client begins: the preface of HTTP/2 and empty settings, which a server answers with its own (RFC 9113, 3.4)."""
 SETTINGS_TYPE = 4
+
+
+def check_place(on: object, resources: object = None, **options: object) -> None:
+    """Check where a job or an endpoint is to run.
+
+    Args:
+        on: ``"processes"`` or ``"ray"``.
+        resources: What each of its processes takes of its node.
+        options: Other arguments that go with ``"ray"`` only; ``None`` where not given.
+
+    Raises:
+        TypeError: A value has another type.
+        ValueError: There is no such place, processes have no such options, or an amount is none.
+    """
+    choice(on, "on", ("processes", "ray"))
+    given = [name for name, value in {**options, "resources": resources or None}.items() if value is not None]
+    if on == "processes" and given:
+        raise ValueError(f"{' and '.join(given)}: only with on='ray', and on is 'processes'")
+    if resources is not None and not isinstance(resources, Mapping):
+        raise TypeError(f"resources must be a dict, such as {{'CPU': 2, 'GPU': 1}}, got {resources!r:.60}")
+    for name, amount in (resources or {}).items():
+        is_number = isinstance(amount, (int, float, np.integer)) and not isinstance(amount, bool)
+        if not isinstance(name, str) or not is_number:
+            raise TypeError(f"resources are names and numbers, such as {{'CPU': 2}}, got {name!r}: {amount!r}")
+        if not (math.isfinite(amount) and amount >= 0):
+            raise ValueError(f"resources are amounts of at least 0, got {name!r}: {amount!r}")
 
 
 def require_ray() -> ModuleType:

@@ -170,13 +170,16 @@ class Client:
                 return self._once(kept, method, path, body, headers, timeout_s)
             except (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError):
                 pass  # The endpoint closed the idle connection. It did not read this request, so send it again.
-        fresh = http.client.HTTPConnection(self._host, self._port, timeout=timeout_s)
+        fresh = self._open(timeout_s)
         try:
             return self._once(fresh, method, path, body, headers, timeout_s)
         except ConnectionError as error:
             raise ConnectionError(f"no endpoint listens at {self.address}: {error}") from error
         except http.client.HTTPException as error:
             raise ConnectionError(f"the server at {self.address} is not an endpoint: {error!r}") from error
+
+    def _open(self, timeout_s: float) -> http.client.HTTPConnection:
+        return http.client.HTTPConnection(self._host, self._port, timeout=timeout_s)
 
     def close(self) -> None:
         """Close the idle connections."""

@@ -11,10 +11,11 @@ import time
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from http.client import HTTPConnection
 from typing import Any, Literal, Unpack
 
 from headrace import _hooks
-from headrace._ray.connection import find_cluster
+from headrace._ray.connection import check_place, find_cluster
 from headrace.errors import LOG_MARK
 from headrace.hosting.client import Body, Client, InvocationResult, InvokeOptions
 from headrace.hosting.registry import EndpointEntry, EndpointError, all_entries
@@ -38,6 +39,7 @@ Status = Literal["Creating", "Updating", "InService", "Failed", "Stopped"]
 PAUSE_S = 0.05
 PING_TIMEOUT_S = 2.0  # as in SageMaker
 MOST_LOG_LINES = 20
+REPLACED_S = 3.0
 FAILED = "does not load"
 
 
@@ -131,6 +133,8 @@ class Endpoint:
             return self._connect().invoke(body, **options)
         except ConnectionError as error:
             self._client = None
+            if self.address is None:
+                raise self._not_running() from None
             raise EndpointError(f"the endpoint {self.name} does not answer: {error}") from error
 
     def logs(self, lines: int | None = None) -> str:
@@ -158,8 +162,8 @@ class Endpoint:
             wait_s: How long to wait until every replica has the new containers. ``None`` does not wait.
 
         Raises:
-            EndpointError: The new model does not load, so the endpoint keeps its containers; it did not finish in time; or the endpoint is not
-                on Ray, or does not run.
+            EndpointError: The new model does not load, so the endpoint keeps its containers; it did not finish in time; another update
+                replaced this one; or the endpoint is not on Ray, or does not run.
             ValueError: An invalid set of containers.
         """
         check_stages(stages)
@@ -180,7 +184,12 @@ class Endpoint:
     def _wait_for(self, version: str, wait_s: float) -> None:
         """Wait until an update is rolled out."""
         deadline = time.monotonic() + wait_s
+        seen = time.monotonic()  # when this was the newest update
         while (settled := self._entry.read("state").get("settled", {})).get(version, "") == "":
+            if self._entry.read("spec").get("version") == version:
+                seen = time.monotonic()
+            elif time.monotonic() - seen > REPLACED_S:  # A failed one is replaced, too, and settled a moment later.
+                raise EndpointError(f"the update of the endpoint {self.name} was replaced by another one")
             if not self._entry.is_alive():
                 raise EndpointError(f"the endpoint {self.name} ended during its update: {self.unready}")
             if time.monotonic() > deadline:
@@ -227,10 +236,12 @@ class Endpoint:
         if self._client is None:
             address = self.address
             if address is None:
-                reason = self.unready
-                raise EndpointError(f"the endpoint {self.name} is {self.status}: {reason}")
-            self._client = Client(address)
+                raise self._not_running()
+            self._client = _EndpointClient(address, self._entry)
         return self._client
+
+    def _not_running(self) -> EndpointError:
+        return EndpointError(f"the endpoint {self.name} is {self.status}: {self.unready}")
 
     def _wait(self, wait_s: float) -> None:
         deadline = time.monotonic() + wait_s
@@ -249,6 +260,22 @@ class Endpoint:
         raise EndpointError(
             f"the endpoint {self.name} cannot be created: {reason}" + (f"{LOG_MARK}{tail}" if tail else "")
         )
+
+
+class _EndpointClient(Client):
+    """The client of a named endpoint. It opens no connection to another endpoint that has got the port."""
+
+    def __init__(self, address: str, entry: EndpointEntry) -> None:
+        super().__init__(address)
+        self._entry = entry
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.address, self._entry)
+
+    def _open(self, timeout_s: float) -> HTTPConnection:
+        if not self._entry.is_alive() or self._entry.read("state").get("address") != self.address:
+            raise ConnectionError(f"the endpoint {self._entry.name} has left {self.address}")
+        return super()._open(timeout_s)
 
 
 def create_endpoint(
@@ -281,9 +308,10 @@ def create_endpoint(
         MissingExtra: Ray is not installed.
         EndpointError: Its model does not load, or not in time. The message has the reason and the end of the log. The endpoint
             is stopped and stays in the list as ``"Failed"``.
-        ValueError: An invalid set of containers.
+        ValueError: An invalid set of containers, another place, or an option of Ray for an endpoint in processes.
     """
     check_stages(stages)
+    check_place(on, resources, address=address, replicas=None if replicas == 1 else replicas)
     if sys.platform == "win32":
         raise EndpointError("named endpoints need a POSIX system; use headrace serve, which runs in the foreground")
     placement = None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import pickle
 import queue
 import sys
 import threading
@@ -14,9 +13,10 @@ from typing import Any
 from headrace._optional import require
 from headrace._ray.cluster import Cluster
 from headrace.errors import JobFailed, WorkerDied
+from headrace.hosting.workers.process import search_path
 from headrace.io.system import discard_folder
 
-__all__ = ["EventQueue", "RemoteActor", "node_name", "shared_folder_token", "size_of_place"]
+__all__ = ["EventQueue", "RemoteActor", "check_direct", "node_name", "shared_folder_token", "size_of_place"]
 
 
 class EventQueue:
@@ -71,8 +71,13 @@ class RemoteActor:
     Args:
         cluster: The cluster.
         factory: Makes the object there: a class or function of a module.
-        args: Its arguments, sent by pickle.
+        args: Its arguments, sent by pickle. They may be of classes of the user's main program.
         resources: What the process takes of its node, such as ``{"CPU": 1}``.
+
+    The process has the working folder of this one, if its node has it, and imports from the same folders.
+
+    Raises:
+        JobFailed: An argument cannot be pickled.
     """
 
     def __init__(
@@ -83,16 +88,21 @@ class RemoteActor:
         options |= {"max_restarts": 0, "max_concurrency": 2, "scheduling_strategy": "SPREAD"}
         kind = cluster.ray.remote(_actor_class())
         self._cluster = cluster
-        self._handle = kind.options(**options, resources=taken).remote(
-            sys.modules["headrace"].__version__, pickle.dumps((factory, args))
-        )
+        try:
+            work = cluster.ray.cloudpickle.dumps((factory, args))
+        except Exception as error:
+            raise JobFailed(
+                f"ClientError: a container and a store are sent to the nodes of Ray, and must be picklable: {type(error).__name__}: {error}"
+            ) from error
+        version = sys.modules["headrace"].__version__
+        self._handle = kind.options(**options, resources=taken).remote(version, work, str(Path.cwd()), search_path())
 
     def stream(self, method: str, *args: Any) -> Iterator[Any]:
         """Call a method that yields; gives what it yields.
 
         Raises:
             WorkerDied: The process or its node died.
-            JobFailed: Its node has another version of Headrace.
+            JobFailed: Its node has another version of Headrace, or cannot import what its arguments are made of.
             Exception: What the method raised, as on this machine.
         """
         problems = require("ray.exceptions", extra="ray")
@@ -100,7 +110,7 @@ class RemoteActor:
             for reference in self._handle.stream.options(num_returns="streaming").remote(method, args):
                 found = self._cluster.ray.get(reference)
                 if isinstance(found, str):
-                    raise JobFailed(f"InternalServerError: {found}")
+                    raise JobFailed(found)
                 yield found[0]
         except problems.RayTaskError as error:
             cause = error.cause
@@ -119,23 +129,33 @@ def _actor_class() -> type:
     """The class of all actors. Being local, it is sent as code, so that a node with another Headrace can say so."""
 
     class HeadraceActor:
-        def __init__(self, version: str, work: bytes) -> None:
+        def __init__(self, version: str, work: bytes, folder: str, path: list[str]) -> None:
             import importlib
             import os
             import pickle
+            import sys
+            from pathlib import Path
 
             try:
                 found = f"Headrace {importlib.import_module('headrace').__version__}"
             except ImportError:
                 found = "no Headrace"
             self.fault = ""
+            node = os.uname().nodename if hasattr(os, "uname") else "?"
             if found != f"Headrace {version}":
-                node = os.uname().nodename if hasattr(os, "uname") else "?"
+                self.fault = f"InternalServerError: node {node} has {found}, and Headrace {version} is here: install the same version everywhere"
+                return
+            if Path(folder).is_dir():
+                os.chdir(folder)  # relative paths mean the same as in the driver
+            sys.path.extend(one for one in path if one not in sys.path)
+            try:
+                factory, args = pickle.loads(work)  # noqa: S301 - from the driver, by way of Ray, which does the same
+            except Exception as error:  # noqa: BLE001 - a module of the user that is not there, or fails
                 self.fault = (
-                    f"node {node} has {found}, and Headrace {version} is here: install the same version everywhere"
+                    f"ClientError: node {node} cannot load the container or the store: {type(error).__name__}: {error}. "
+                    "Every node needs the modules that they come from"
                 )
                 return
-            factory, args = pickle.loads(work)  # noqa: S301 - from the driver, by way of Ray, which does the same
             self.inner = factory(*args)
 
         def stream(self, method: str, args: tuple[Any, ...]) -> Iterator[Any]:
@@ -146,6 +166,19 @@ def _actor_class() -> type:
                 yield (one,)
 
     return HeadraceActor
+
+
+def check_direct(cluster: Cluster) -> None:
+    """Refuse a connection through Ray Client, by which no results can be streamed.
+
+    Raises:
+        JobFailed: The address begins with ``ray://``.
+    """
+    if cluster.ray.util.client.ray.is_connected():
+        raise JobFailed(
+            "ClientError: jobs need a process on a node of the Ray cluster, and ray:// is an address for others: run this on a node, with "
+            "address='auto' or host:port"
+        )
 
 
 def node_name() -> str:

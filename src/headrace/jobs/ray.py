@@ -7,12 +7,12 @@ import json
 import os
 import socket
 import struct
-import sys
 import tarfile
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -22,15 +22,14 @@ from headrace._ray.connection import connect
 from headrace.containers.script import ScriptContainer
 from headrace.contracts.job import Container, Store, TrainingJob
 from headrace.errors import JobFailed, WorkerDied
-from headrace.hosting.workers.process import search_path
 from headrace.io.archive.unpack import unpack_into
-from headrace.io.system import discard_folder, usable_cores
-from headrace.jobs.actors import EventQueue, RemoteActor, node_name, shared_folder_token, size_of_place
-from headrace.jobs.run import TrainingRun, job_of_host
+from headrace.io.system import discard_folder, lock, usable_cores
+from headrace.jobs.actors import EventQueue, RemoteActor, check_direct, node_name, shared_folder_token, size_of_place
+from headrace.jobs.run import POLL_S, TrainingRun, job_of_host
 from headrace.jobs.spec import TrainingSpec
 from headrace.jobs.tree import LinkedFiles, archive_entries, lay_out, log_left_out, provide
 
-__all__ = ["ADDRESSES", "HostWorker", "RayTrainingRun"]
+__all__ = ["ADDRESSES", "HostWorker", "RayTrainingRun", "remove_abandoned_trees"]
 
 ADDRESSES = "HEADRACE_HOST_ADDRESSES"
 """A variable of scripts on Ray: the address of each host, as JSON, since the hosts' names do not resolve there."""
@@ -39,6 +38,12 @@ KEPT = ("model", "output")
 """The folders of a host's tree that come back."""
 SIOCGIFADDR = 0x8915
 TEMPORARY = "headrace-host-"
+ALIVE = "alive"
+"""A file in the tree of a host, which its process holds locked."""
+SETTLED_S = 2.0
+"""How soon after it makes the file a host has locked it."""
+SILENCE_S = 10.0
+"""How long hosts may wait for their nodes before the log says so."""
 
 
 class HostWorker:
@@ -49,7 +54,6 @@ class HostWorker:
         container: Trains.
         store: Holds inputs and artifacts.
         host: The name of the host.
-        path: Folders to import the container from.
         tokens: Visible if the node shares the folders of artifacts and checkpoints.
         stop_grace_s: How long a container may take to stop.
     """
@@ -60,7 +64,6 @@ class HostWorker:
         container: Container,
         store: Store,
         host: str,
-        path: Sequence[str],
         tokens: Sequence[Path],
         stop_grace_s: float,
     ) -> None:
@@ -70,8 +73,10 @@ class HostWorker:
         self._faults: list[Exception] = []
         self._linked = LinkedFiles()
         self._stop = threading.Event()
-        sys.path.extend(folder for folder in path if folder not in sys.path)
+        remove_abandoned_trees()
         self._base = Path(tempfile.mkdtemp(prefix=f"{TEMPORARY}{spec.name}-{host}-"))
+        self._alive = self._stack.enter_context((self._base / ALIVE).open("w"))
+        lock(self._alive.fileno())
         job = job_of_host(spec, host, self._base / "ml", log=self._log, stop=self._stop, stop_grace_s=stop_grace_s)
         self._job = replace(job, network_interface=interface_of(_own_address()))
 
@@ -111,6 +116,7 @@ class HostWorker:
         self._events.put("line", line)
 
     def _prepare(self) -> tuple[str, str]:
+        self._events.put("begun", None)
         try:
             self._check_shared_folders()
             lay_out(self._job, self._spec, self._store)
@@ -140,6 +146,14 @@ class HostWorker:
         finally:
             if self._faults:
                 raise self._faults[0]
+
+
+def remove_abandoned_trees() -> None:
+    """Remove the trees of hosts on this machine whose process was killed, with their copies of the input."""
+    for alive in Path(tempfile.gettempdir()).glob(f"{TEMPORARY}*/{ALIVE}"):
+        with contextlib.suppress(OSError), alive.open("r+") as held:  # of another user, or just removed
+            if time.time() - alive.stat().st_mtime > SETTLED_S and lock(held.fileno()):
+                discard_folder(alive.parent)
 
 
 def _own_address() -> str:
@@ -178,10 +192,12 @@ class RayTrainingRun(TrainingRun):
         self._resources = {"CPU": 1.0, **(resources or {})}
         self._actors: dict[str, RemoteActor] = {}
         self._nodes: dict[str, tuple[str, str]] = {}
+        self._begun: set[str] = set()  # hosts that have a place
 
     def _prepare_hosts(self, jobs: list[TrainingJob], stack: ExitStack) -> None:
         processors = max(usable_cores(), round(self._resources["CPU"] * len(jobs)))
         cluster = stack.enter_context(connect(self._address, cpus=processors))
+        check_direct(cluster)
         room = size_of_place(cluster, self._resources)
         if room < len(jobs):
             raise JobFailed(
@@ -199,17 +215,42 @@ class RayTrainingRun(TrainingRun):
                 _with_whole_path(self._container),
                 self._store,
                 job.current_host,
-                search_path(),
                 tokens,
                 self._stop_grace_s,
                 resources=self._resources,
             )
-        with ThreadPoolExecutor(len(jobs), "headrace prepare host") as threads:
-            places = list(threads.map(lambda job: self._call(job, "prepare"), jobs))
-        for job, place in zip(jobs, places, strict=True):
-            self._nodes[job.current_host] = place
-            job.log(f"runs on node {place[0]}")
+        if not self._wait_for_hosts(jobs):
+            return
+        for job in jobs:
+            job.log(f"runs on node {self._nodes[job.current_host][0]}")
         self._record.content["HostNodes"] = {host: name for host, (name, _) in self._nodes.items()}
+
+    def _wait_for_hosts(self, jobs: list[TrainingJob]) -> bool:
+        """Wait until each host has its place and its input. Returns whether they have: not if the job is stopped meanwhile."""
+        threads = ThreadPoolExecutor(len(jobs), "headrace prepare host")
+        try:
+            futures = {threads.submit(self._call, job, "prepare"): job.current_host for job in jobs}
+            since: float | None = time.monotonic()
+            left = set(futures)
+            while left:
+                done, left = wait(left, timeout=POLL_S, return_when=FIRST_EXCEPTION)
+                self._nodes |= {futures[future]: future.result() for future in done}
+                if left and (self._stop_request.is_set() or self._record.files.stop.exists()):
+                    self._cause = "Stopped"
+                    return False
+                if since is not None and time.monotonic() - since > SILENCE_S:
+                    since = None
+                    self._explain_silence(jobs)
+        finally:
+            threads.shutdown(wait=False)  # Hosts that wait for a place are killed at the end, and end their threads.
+        return True
+
+    def _explain_silence(self, jobs: list[TrainingJob]) -> None:
+        waiting = [job.current_host for job in jobs if job.current_host not in self._begun]
+        if waiting:
+            self._on_line(
+                f"{', '.join(waiting)} wait for a node of the Ray cluster with {self._resources} free (`ray status` shows what is in use)"
+            )
 
     def _shared_folders(self) -> list[Path]:
         folders = [self._store.resolve(self._artifact("model.tar.gz")).parent]
@@ -225,6 +266,8 @@ class RayTrainingRun(TrainingRun):
                 for kind, value in batch:
                     if kind == "line":
                         job.log(value)
+                    elif kind == "begun":
+                        self._begun.add(job.current_host)
                     else:
                         result = value
         except WorkerDied as error:
@@ -242,6 +285,11 @@ class RayTrainingRun(TrainingRun):
             threading.Thread(target=_stop, args=(actor,), name="headrace stop host", daemon=True).start()
 
     def _train(self, jobs: list[TrainingJob]) -> None:
+        if self._cause is not None:  # It was stopped before its hosts had begun: its model is empty, as on one machine.
+            self._enter_stopping("Stopping the training job")
+            for job in jobs:
+                job.model_dir.mkdir(parents=True, exist_ok=True)
+            return
         try:
             super()._train(jobs)
         finally:
@@ -261,9 +309,10 @@ class RayTrainingRun(TrainingRun):
             job.log(f"nothing came back from this host: {error}")
 
     def _end(self) -> None:
-        for actor in self._actors.values():
-            with contextlib.suppress(WorkerDied, JobFailed):
-                list(actor.stream("close"))
+        for host, actor in self._actors.items():
+            if host in self._begun:  # Another one would answer only when it has a place.
+                with contextlib.suppress(WorkerDied, JobFailed):
+                    list(actor.stream("close"))
             actor.kill()
 
 
@@ -282,8 +331,10 @@ def _with_whole_path(container: Container) -> Container:
     """The container with a path that does not depend on the working folder, which differs on nodes."""
     if not isinstance(container, ScriptContainer):
         return container
+    dependencies = [os.path.abspath(one) for one in container.dependencies]  # noqa: PTH100 - absolute() would keep ".."
+    container = replace(container, dependencies=dependencies)
     if container.source_dir is not None:
-        return replace(container, source_dir=os.path.abspath(container.source_dir))  # noqa: PTH100 - absolute() would keep ".."
+        return replace(container, source_dir=os.path.abspath(container.source_dir))  # noqa: PTH100 - as above
     if container.entry_point is not None:
         return replace(container, entry_point=os.path.abspath(container.entry_point))  # noqa: PTH100 - as above
     return container

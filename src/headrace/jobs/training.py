@@ -8,9 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
+from headrace._ray.connection import check_place
 from headrace.contracts.job import Channel, Container, Store
 from headrace.io.system import discard_folder, lock
-from headrace.jobs.ray import RayTrainingRun
+from headrace.jobs.ray import RayTrainingRun, remove_abandoned_trees
 from headrace.jobs.record import ABANDONED, JobFiles, JobRecord, read_named, show
 from headrace.jobs.run import TrainingRun, arn_of
 from headrace.jobs.spec import TrainingSpec
@@ -53,9 +54,10 @@ def train(
         stopped job keeps its model.
 
     Raises:
-        ValueError: A job of this name exists.
+        ValueError: A job of this name exists, ``on`` is another place, or ``address`` or ``resources`` go with processes.
         JobFailed: It failed. The message is the reason, in one line. The record has it, too.
     """
+    check_place(on, resources, address=address)
     kind: Callable[..., TrainingRun] = TrainingRun
     if on == "ray":
         kind = partial(RayTrainingRun, address=address, resources=resources)
@@ -113,6 +115,7 @@ def read_job(work_dir: Path, name: str) -> JobRecord:
     if record.failure_reason == ABANDONED:  # the job could not delete its copies of inputs, which may be large
         for inputs in (record.files.folder / "hosts").glob("*/input/data"):
             discard_folder(inputs)
+        remove_abandoned_trees()
     return record
 
 

@@ -164,7 +164,12 @@ class Transformer(OnOneMachine):
         self.sagemaker_session = session
         self.base_transform_job_name = base_transform_job_name
         self.output_path = output_path
-        self._place: dict[str, Any] = {"on": on, "address": address, "workers": instance_count, "resources": resources}
+        self._place: dict[str, Any] = {
+            "on": on,
+            "address": address,
+            "workers": instance_count if on == "ray" else None,
+            "resources": resources,
+        }
         self.latest_transform_job: TransformJob | None = None
         self._made_output_path = output_path is None
 

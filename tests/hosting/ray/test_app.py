@@ -19,6 +19,7 @@ from headrace.containers.linear_learner.artifact import Model, save_model
 from headrace.hosting.client import ModelError
 from headrace.hosting.endpoint import EndpointError, create_endpoint
 from headrace.hosting.ray.app import ServeApp, reason_in
+from headrace.hosting.ray.replica import ReplicaSpec
 from headrace.hosting.ray.run import _Rollouts
 from headrace.hosting.settings import RaySettings, Settings
 from headrace.hosting.stage import linear_learner_stage, script_stage
@@ -300,6 +301,28 @@ def test_a_controller_that_stays_away(monkeypatch):
     now[0] = module.SILENCE_S + 1
     with pytest.raises(EndpointError, match="the controller of Ray Serve does not answer: no controller"):
         app.state()
+
+
+class SmallRay:
+    """A cluster of four processors, two of them in use."""
+
+    def cluster_resources(self):
+        return {"CPU": 4.0}
+
+    def available_resources(self):
+        return {"CPU": 2.0}
+
+
+def test_the_cluster_of_an_endpoint_has_room_for_the_workers_of_its_replicas():
+    app = ServeApp.__new__(ServeApp)
+    app.name, app._ray, app._is_own, app._placement = "x", SmallRay(), True, RaySettings(replicas=2)
+    assert app._most_processors(Settings()) == 3
+    assert app._most_processors(Settings(workers=3)) == 9
+    assert app._has_room({"CPU": 2.0})
+    assert not app._has_room({"CPU": 3.0})
+    spec = ReplicaSpec.of("x", [sample("echo")], Settings(workers=3), direct=False, path=[])
+    with pytest.raises(EndpointError, match="its replicas take 6 processors, and the Ray cluster .* offers 4"):
+        app.roll_out(spec, RaySettings(replicas=2))
 
 
 def app_state(phase):

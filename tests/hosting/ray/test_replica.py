@@ -7,7 +7,7 @@ import pytest
 from tests.hosting.places import sample
 
 import headrace as hr
-from headrace.hosting.ray.replica import ReplicaError, ReplicaSpec, build_app, merge_metrics
+from headrace.hosting.ray.replica import ReplicaError, ReplicaSpec, build_app, merge_metrics, resources_of
 from headrace.hosting.settings import RaySettings, Settings
 from headrace.hosting.stage import linear_learner_stage, script_stage
 
@@ -88,3 +88,10 @@ def test_settings_of_the_place():
             RaySettings(replicas=wrong)
     with pytest.raises(ValueError, match="cannot take -1 of GPU"):
         RaySettings(resources={"GPU": -1})
+
+
+def test_a_replica_takes_a_processor_for_each_worker():
+    assert resources_of(RaySettings(), Settings()) == {"CPU": 1}
+    assert resources_of(RaySettings(), Settings(workers=3)) == {"CPU": 3}
+    given = RaySettings(resources={"CPU": 0.5, "GPU": 1})
+    assert resources_of(given, Settings(workers=3)) == {"CPU": 0.5, "GPU": 1}

@@ -227,6 +227,28 @@ def test_an_object_that_kills_every_worker(jobs, local_ray):
 
 
 @pytest.mark.ray
+def test_several_objects_that_kill_every_worker(jobs, local_ray):
+    """One worker, which dies more often than an object may."""
+    jobs.put(**many(4) | {"part-000.csv": "1\n", "part-002.csv": "1\n"})
+    with pytest.raises(JobFailed, match=r"2 of 4 files failed; the first: part-00[02]\.csv: .* died 4 times"):
+        transform(
+            jobs.spec(),
+            [sample("KillsParent", name="part")],
+            jobs.store,
+            work_dir=jobs.work_dir,
+            on_line=print,
+            on="ray",
+            workers=1,
+        )
+    assert {one.input[-12:]: one.status for one in read_transform(jobs.work_dir, "job").files()} == {
+        "part-000.csv": "Failed",
+        "part-001.csv": "Completed",
+        "part-002.csv": "Failed",
+        "part-003.csv": "Completed",
+    }
+
+
+@pytest.mark.ray
 def test_a_node_is_killed_and_the_job_resumes(jobs):
     jobs.put(**many(10, rows=20))
     slow = sample("Slow", seconds=0.02)
@@ -270,9 +292,11 @@ def test_a_job_stops_and_resumes(jobs, local_ray, tmp_path):
 
 
 @pytest.mark.ray
-def test_what_no_node_offers(jobs, local_ray):
+@pytest.mark.parametrize("resources", [{"GPU": 3}, {"CPU": 64}])
+def test_what_no_node_offers(jobs, local_ray, resources):
     jobs.put(a="1\n")
-    with pytest.raises(JobFailed, match=r"ClientError: no node of the Ray cluster offers .*'GPU': 3"):
+    name, amount = next(iter(resources.items()))
+    with pytest.raises(JobFailed, match=rf"ClientError: no node of the Ray cluster offers .*'{name}': {amount}"):
         transform(
             jobs.spec(),
             [sample("Echo")],
@@ -280,7 +304,7 @@ def test_what_no_node_offers(jobs, local_ray):
             work_dir=jobs.work_dir,
             on_line=print,
             on="ray",
-            resources={"GPU": 3},
+            resources=resources,
         )
 
 

@@ -12,7 +12,7 @@ from tests.jobs.transform.conftest import sample
 
 from headrace.hosting.stage import Stage
 from headrace.jobs.store import PathStore
-from headrace.jobs.transform.running import read_transform, request_stop_transform
+from headrace.jobs.transform.running import read_transform, request_stop_transform, transform
 
 LINES = {"split_type": "Line", "assemble_with": "Line"}
 
@@ -286,3 +286,20 @@ def test_many_payloads_come_together_in_order(jobs, strategy):
     record = jobs.run("Echo", strategy=strategy, max_payload_mb=1, max_concurrent_transforms=2, **LINES)
     assert jobs.out() == "".join(f"{row}\n" for row in rows).encode()
     assert record.files()[0].records == 3000
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"on": "rays", "workers": 7}, ValueError, "on must be 'processes' or 'ray', got 'rays'"),
+        ({"workers": 7, "address": "a:1"}, ValueError, "address and workers: only with on='ray'"),
+        ({"on": "ray", "workers": -1}, ValueError, "workers must be at least 1, got -1"),
+        ({"on": "ray", "workers": 0}, ValueError, "workers must be at least 1, got 0"),
+        ({"on": "ray", "workers": "2"}, TypeError, "workers must be an integer, got '2'"),
+        ({"on": "ray", "resources": {"CPU": "1"}}, TypeError, "resources are names and numbers"),
+    ],
+)
+def test_where_a_job_runs(jobs, options, error, message):
+    with pytest.raises(error, match=message):
+        transform(jobs.spec(), [sample("Echo")], jobs.store, work_dir=jobs.work_dir, **options)
+    assert not jobs.work_dir.exists()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import math
 import os
 import re
 import socket
 import sys
 import time
 import warnings
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -19,7 +21,7 @@ from headrace._ray.connection import connect
 from headrace.hosting.endpoint import EndpointError
 from headrace.hosting.http.server import bind
 from headrace.hosting.ray import proxy
-from headrace.hosting.ray.replica import DEPLOYMENT, ReplicaSpec, deployment_of
+from headrace.hosting.ray.replica import DEPLOYMENT, ReplicaSpec, deployment_of, resources_of
 from headrace.hosting.settings import RaySettings, Settings
 from headrace.io.system import usable_cores
 
@@ -70,7 +72,7 @@ class ServeApp:
         if self._is_own:
             bind(settings).close()  # A port that is taken is an error before Ray starts.
             os.environ.setdefault(proxy.VARIABLE, GUARD)  # for Ray 2.52; the cluster inherits it
-        processors = max(usable_cores(), self._most_processors())
+        processors = max(usable_cores(), self._most_processors(settings))
         cluster = stack.enter_context(connect(placement.address or "local", cpus=processors, shows_log=True))
         self._ray = cluster.ray
         self._serve = _optional.require("ray.serve", extra="ray")
@@ -90,10 +92,10 @@ class ServeApp:
         """The address of the cluster; ``None`` if it was started for this endpoint."""
         return None if self._is_own else str(self._ray.get_runtime_context().gcs_address)
 
-    def _most_processors(self) -> int:
+    def _most_processors(self, settings: Settings) -> int:
         """What all replicas take, and one more while an update is rolled out."""
-        each = self._placement.resources.get("CPU", 1)
-        return round(each * (self._placement.bounds[1] + 1))
+        each = resources_of(self._placement, settings)["CPU"]
+        return math.ceil(each * (self._placement.bounds[1] + 1))
 
     def _start_serve(self, settings: Settings) -> tuple[str, int]:
         """Start Ray Serve, unless it runs. Returns the host and port of a proxy."""
@@ -146,15 +148,29 @@ class ServeApp:
         return str(nodes[with_proxy[0]])
 
     def roll_out(self, spec: ReplicaSpec, placement: RaySettings) -> None:
-        """Deploy these containers. The replicas of an earlier version answer until those of this one are ready."""
-        application = deployment_of(spec, placement, surge=self._has_room(placement))
+        """Deploy these containers. The replicas of an earlier version answer until those of this one are ready.
+
+        Raises:
+            EndpointError: The cluster was started for the endpoint, and is too small for them.
+        """
+        resources = resources_of(placement, spec.settings)
+        if self._is_own:
+            self._check_size(resources["CPU"] * placement.bounds[0])
+        application = deployment_of(spec, placement, surge=self._has_room(resources))
         target = self._serve.RunTarget(application, name=self.name, route_prefix=self._prefix)
         self._serve.run_many([target], wait_for_ingress_deployment_creation=False, wait_for_applications_running=False)
 
-    def _has_room(self, placement: RaySettings) -> bool:
-        """Whether the cluster has room for one more replica."""
+    def _check_size(self, wanted: float) -> None:
+        found = self._ray.cluster_resources().get("CPU", 0.0)
+        if found < wanted:
+            raise EndpointError(
+                f"its replicas take {wanted:g} processors, and the Ray cluster that was started for the endpoint {self.name} offers {found:g}: "
+                "delete the endpoint, and create it again with these replicas, or on a cluster of your own"
+            )
+
+    def _has_room(self, wanted: Mapping[str, float]) -> bool:
+        """Whether the cluster has room for one more replica, which takes these resources."""
         free = self._ray.available_resources()
-        wanted = {"CPU": 1.0, **placement.resources}
         return all(free.get(name, 0.0) >= amount for name, amount in wanted.items())
 
     def state(self) -> AppState:

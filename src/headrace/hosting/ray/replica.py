@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request as HttpRequest
     from starlette.responses import Response as HttpResponse
 
-__all__ = ["DEPLOYMENT", "ReplicaError", "ReplicaSpec", "build_app", "deployment_of", "merge_metrics"]
+__all__ = ["DEPLOYMENT", "ReplicaError", "ReplicaSpec", "build_app", "deployment_of", "merge_metrics", "resources_of"]
 
 DEPLOYMENT = "replica"
 """The name of the deployment in its application."""
@@ -261,6 +261,12 @@ def _with_label(sample: str, replica: str) -> str:
     return f"{name}{{{label}}} {value}"
 
 
+def resources_of(placement: RaySettings, settings: Settings) -> dict[str, float]:
+    """What a replica takes of its node: a processor for each worker, unless the placement says more."""
+    workers = 1 if settings.workers is None else max(1, settings.workers)
+    return {"CPU": float(workers), **placement.resources}
+
+
 def deployment_of(spec: ReplicaSpec, placement: RaySettings, *, surge: bool) -> Any:
     """The endpoint as an application for ``serve.run``.
 
@@ -277,8 +283,8 @@ def deployment_of(spec: ReplicaSpec, placement: RaySettings, *, surge: bool) -> 
     settings = spec.settings
     workers = max(1, settings.num_workers)
     least, most = placement.bounds
-    resources = dict(placement.resources)
-    actor = {"num_cpus": resources.pop("CPU", float(workers)), "num_gpus": resources.pop("GPU", 0.0)}
+    resources = resources_of(placement, settings)
+    actor = {"num_cpus": resources.pop("CPU"), "num_gpus": resources.pop("GPU", 0.0)}
     options: dict[str, Any] = {
         "name": DEPLOYMENT,
         "ray_actor_options": {**actor, "resources": resources} if resources else actor,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import queue
-import sys
 import threading
 import time
 from collections import deque
@@ -18,8 +17,7 @@ from headrace._ray.connection import connect
 from headrace.errors import JobFailed, WorkerDied
 from headrace.hosting.prepare import prepare_stages
 from headrace.hosting.stage import Stage
-from headrace.hosting.workers.process import search_path
-from headrace.jobs.actors import EventQueue, RemoteActor, node_name, shared_folder_token, size_of_place
+from headrace.jobs.actors import EventQueue, RemoteActor, check_direct, node_name, shared_folder_token, size_of_place
 from headrace.jobs.store import InputObject
 from headrace.jobs.transform.invoke import ContainerOutput, ContainerProcess, Failure, Invoker, with_environment
 from headrace.jobs.transform.record import FileStatus
@@ -41,19 +39,15 @@ class TransformWorker:
     Args:
         spec: The job.
         stages: The containers, as on the driver.
-        path: Folders to import containers from.
         token: Visible if the node shares the folder of the answers.
         sample: An object of the input.
     """
 
-    def __init__(
-        self, spec: TransformSpec, stages: Sequence[Stage], path: Sequence[str], token: Path, sample: InputObject
-    ) -> None:
+    def __init__(self, spec: TransformSpec, stages: Sequence[Stage], token: Path, sample: InputObject) -> None:
         self._spec, self._stages, self._token, self._sample = spec, stages, token, sample
         self._events = EventQueue()
         self._stack = ExitStack()
         self._processes: list[ContainerProcess] = []
-        sys.path.extend(folder for folder in path if folder not in sys.path)
 
     def load(self) -> Iterator[list[tuple[str, Any]]]:
         """Load the model into a first process. The result is what the containers reported."""
@@ -148,7 +142,8 @@ class RayTransformRun(TransformRun):
     ) -> None:
         super().__init__(*args, **options)
         self._address, self._wanted = address, workers
-        self._resources = {"CPU": float(self._spec.max_concurrent_transforms or 1), **(resources or {})}
+        self._given = dict(resources or {})
+        self._resources = {"CPU": float(self._spec.max_concurrent_transforms or 1), **self._given}
         self._events: queue.SimpleQueue[tuple[_Unit | None, str, Any]] = queue.SimpleQueue()
         self._units: deque[_Unit] = deque()
         self._parameters: ExecutionParameters | None = None
@@ -158,10 +153,11 @@ class RayTransformRun(TransformRun):
 
     def _send(self, objects: list[InputObject], stack: ExitStack) -> None:
         cluster = stack.enter_context(connect(self._address))
+        check_direct(cluster)
         token = stack.enter_context(shared_folder_token(self._folder_of_answers(), self._spec.name))
         stack.callback(self._end)
         self._units.extend(_Unit(one) for one in objects)
-        made = (self._spec, self._stages, search_path(), token, objects[0])
+        made = (self._spec, self._stages, token, objects[0])
         self._bar_of_all = stack.enter_context(self._bar(objects))
         self._shown: dict[str, int] = {}
         count = self._number_of_workers(cluster, len(objects))
@@ -181,7 +177,8 @@ class RayTransformRun(TransformRun):
 
     def _number_of_workers(self, cluster: Cluster, objects: int) -> int:
         largest = max((node.cpus for node in cluster.nodes()), default=0.0)
-        self._resources["CPU"] = min(self._resources["CPU"], largest)
+        if "CPU" not in self._given:
+            self._resources["CPU"] = min(self._resources["CPU"], largest)
         room = size_of_place(cluster, self._resources)
         if not room or not largest:
             raise JobFailed(f"ClientError: no node of the Ray cluster offers {self._resources}, which a worker takes")
@@ -254,27 +251,29 @@ class RayTransformRun(TransformRun):
         """Give one worker object after object, and replace it when it dies. Runs in a thread."""
         actor: RemoteActor | None = None
         unit: _Unit | None = None
-        deaths = 0
+        deaths = 0  # before the worker had an object; each object has its own count
         try:
             while True:
                 try:
                     actor = actor or self._load(cluster, made)
+                    deaths = 0
                     unit = self._take()
                     if unit is None:
                         self._close(actor)
                         return
                     self._give(actor, unit)
-                    deaths = 0
+                    unit = None
                 except WorkerDied as error:
                     if self._is_over:
                         return
                     self._drop(actor)
                     actor = None
-                    deaths += 1
+                    if unit is None:
+                        deaths += 1
+                        if deaths > DEATHS:
+                            raise
                     self._put_back(unit, error)
                     unit = None
-                    if deaths > DEATHS:
-                        raise
         except Exception as error:  # noqa: BLE001 - the main thread raises it
             self._events.put((None, "error", error))
         finally:

@@ -11,6 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
+from headrace._arguments import whole
+from headrace._ray.connection import check_place
 from headrace.containers.code import LEFT_OUT
 from headrace.contracts.job import Store
 from headrace.hosting.stage import Stage, check_stages
@@ -66,7 +68,7 @@ def transform(
         The record of the job, whose status is ``Completed``, or ``Stopped`` if it was stopped; finished answers are kept.
 
     Raises:
-        ValueError: A job of this name exists; with ``resume``, it is running, has other settings, or has answers of another model.
+        ValueError: A job of this name exists; ``on`` is another place, or an option of Ray goes with processes; with ``resume``, it is running, has other settings, or has answers of another model.
         JobFailed: An object failed, or the whole job did. The message is the reason, in one line. The record has it, too, and
             ``record.files()`` has the result of each object.
 
@@ -77,6 +79,9 @@ def transform(
     'Completed'
     """
     check_stages(stages)
+    check_place(on, resources, address=address, workers=workers)
+    if workers is not None:
+        whole(workers, "workers", least=1)
     files = JobFiles(Path(work_dir) / spec.name)
     with full_disk_as_failure(Path(work_dir)):
         kind: Callable[..., TransformRun] = TransformRun
