@@ -6,7 +6,6 @@ import io
 import json
 import re
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -39,6 +38,7 @@ from headrace.formats.table.values import BadValue, column_of, twice_error
 from headrace.io.local.mapped import guard_reads
 from headrace.io.local.signatures import wait_for_tick
 from headrace.io.progress import Progress
+from headrace.io.system import cached_property
 
 __all__ = ["FORMAT", "AvroTable"]
 

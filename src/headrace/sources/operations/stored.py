@@ -8,7 +8,7 @@ import os
 import pickle
 import threading
 from collections.abc import Iterator
-from functools import _lru_cache_wrapper, cached_property
+from functools import _lru_cache_wrapper
 from pathlib import Path
 from types import CellType, CodeType, FunctionType, GetSetDescriptorType, MemberDescriptorType, ModuleType
 from typing import Any
@@ -29,7 +29,7 @@ from headrace.io.cache.folder import cache_key
 from headrace.io.faults import close_quietly, name_in_errors
 from headrace.io.local.signatures import SUMMED_BYTES, block_sums
 from headrace.io.progress import Progress
-from headrace.io.system import lock, unlock
+from headrace.io.system import cached_property, lock, unlock
 from headrace.io.urls import local_path
 from headrace.sources.decoded import decodings_of
 from headrace.sources.node import Node, fingerprint_of, random_streams, read_blocks, runs_of
