@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from headrace.io import system
 from headrace.io.local import mapped as mapping_limits
 from headrace.io.system import (
     as_pool_thread,
+    cached_property,
     cpu_limit,
     memory_limit,
     spare_cores,
@@ -154,3 +156,59 @@ def test_a_call_may_use_all_cores_in_the_main_thread_alone(monkeypatch):
     thread.start()
     thread.join()
     assert found == [1]
+
+
+def test_a_property_that_one_instance_computes_blocks_no_other_and_no_child():
+    """`functools.cached_property` of Python 3.11 holds one lock for all instances, which a child that is forked meanwhile keeps forever."""
+
+    class Slow:
+        calls = 0
+
+        def __init__(self, ready: threading.Event) -> None:
+            self.ready = ready
+
+        @cached_property
+        def value(self) -> object:
+            self.calls += 1
+            entered.release()
+            assert self.ready.wait(60)
+            return object()
+
+    entered = threading.Semaphore(0)
+    released, ready = threading.Event(), threading.Event()
+    ready.set()
+    slow, found = Slow(released), []
+    threads = [threading.Thread(target=lambda: found.append(slow.value)) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    assert entered.acquire(timeout=60)
+    assert Slow(ready).value is not None
+    child = os.fork()
+    if not child:
+        signal.alarm(30)
+        os._exit(Slow(ready).value is None)
+    assert os.waitpid(child, 0)[1] == 0
+    released.set()
+    for thread in threads:
+        thread.join(60)
+    assert (slow.calls, len(found), len(set(map(id, found)))) == (1, 3, 1)
+    assert not system._computing
+
+
+def test_a_property_that_fails_is_computed_again():
+    class Failing:
+        calls = 0
+
+        @cached_property
+        def value(self) -> int:
+            self.calls += 1
+            if self.calls == 1:
+                raise OSError("once")
+            return self.calls
+
+    failing = Failing()
+    with pytest.raises(OSError, match="once"):
+        _ = failing.value
+    assert (failing.value, failing.value, failing.calls) == (2, 2, 2)
+    assert isinstance(Failing.value, cached_property)
+    assert not system._computing

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -31,6 +30,7 @@ from headrace.formats.table.to_arrow import MOST_OFFSET
 from headrace.formats.table.to_arrow import to_arrow as column_to_arrow
 from headrace.formats.table.values import MISSING_HINT, BadValue
 from headrace.io.paths import reading_hint
+from headrace.io.system import cached_property
 from headrace.sources.node import Node
 from headrace.sources.operations.joining import widen
 from headrace.sources.source import Source

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Indices
 from headrace.errors import UnsupportedData, Where
 from headrace.formats.table.arrow_types import Leaf, arrow, leaves_of
+from headrace.io.system import cached_property
 from headrace.sources.decoded import Decoding, check_decoding, decode_images
 from headrace.sources.node import Node, stored_bytes
 from headrace.sources.source import Source

@@ -10,7 +10,6 @@ import contextlib
 import os
 import pickle
 from collections.abc import Iterator, Mapping
-from functools import cached_property
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
@@ -32,6 +31,7 @@ from headrace.contracts.schema import Schema, any_width
 from headrace.contracts.values import Indices
 from headrace.errors import DataError, SchemaMismatch, TransformError
 from headrace.formats.index.parts import SentSource, index_one, join_indexes, missing_indexes
+from headrace.io.system import cached_property
 from headrace.io.urls import is_url
 from headrace.sources.node import read_blocks, records_below
 from headrace.sources.operations.choosing import Filtered

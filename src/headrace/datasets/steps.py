@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import numpy as np
 
 from headrace.contracts.feature import Feature
@@ -12,6 +10,7 @@ from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Indices, join, take_rows
 from headrace.datasets.columns import Steps
 from headrace.errors import NoSuchFeature, SchemaMismatch, UnsupportedData, Where
+from headrace.io.system import cached_property
 from headrace.sources.node import Node, encoded_node, narrow, read_blocks
 from headrace.sources.operations.expand import read_keyed
 

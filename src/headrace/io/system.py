@@ -1,5 +1,5 @@
 """Resources of this process: processors, memory, and the limits of its control groups. Also locks between processes,
-syncing folders, and numbers from the environment.
+syncing folders, numbers from the environment, and properties that are computed once.
 
 Sources: cgroups(7), proc_pid_mountinfo(5), Documentation/admin-guide/cgroup-v1 and cgroup-v2 of Linux. A group is subject to its own limits
 and to those of every group above it, up to the mount point of its hierarchy. A container cannot see the groups above that.
@@ -17,14 +17,17 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
+from threading import RLock
+from typing import TYPE_CHECKING, Any
 
 from headrace.io.faults import close_quietly, name_in_errors
 
 __all__ = [
     "as_pool_thread",
     "boot_id",
+    "cached_property",
     "cpu_limit",
     "discard_folder",
     "has_locks",
@@ -48,6 +51,28 @@ __all__ = [
 MOST_OPEN = 4096
 UNUSED_S = 24 * 3600
 """How old an unused file is where no lock tells."""
+_computing: dict[tuple[int, int, str | None], Any] = {}
+"""The locks of the properties that are being computed: by process, instance and name."""
+if not TYPE_CHECKING:
+    functools_property = cached_property
+
+    class cached_property(functools_property):  # noqa: N801 - a decorator
+        """As in `functools`. There, Python 3.11 holds one lock for all instances, forever in a child forked meanwhile, and later ones hold none. Here
+        only threads of one process that ask the same instance wait for each other.
+        """
+
+        def __get__(self, instance: Any, owner: type[Any] | None = None) -> Any:
+            if instance is None:
+                return self
+            name, kept = self.attrname, instance.__dict__
+            key = os.getpid(), id(instance), name
+            with _computing.setdefault(key, RLock()):
+                try:
+                    return kept[name] if name in kept else kept.setdefault(name, self.func(instance))
+                finally:
+                    _computing.pop(key, None)
+
+
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from headrace import _hooks, _native
@@ -24,7 +23,7 @@ from headrace.contracts.random_keys import HasRandomStreams, ReadsWithKeys
 from headrace.contracts.records import Shard
 from headrace.contracts.values import Batch, Batch_co, MadeBatch
 from headrace.errors import StateMismatch, Where
-from headrace.io.system import usable_cores, usable_memory
+from headrace.io.system import cached_property, usable_cores, usable_memory
 from headrace.loading.handover import To, handover
 from headrace.loading.iteration import Batches, LoaderPosition, RunPlan
 from headrace.loading.prefetch import count_threads

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -28,6 +27,7 @@ from headrace.contracts.random_keys import HasRandomStreams, RandomKeys, read_ba
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Example, Indices, take_rows
 from headrace.errors import SchemaMismatch, Where
+from headrace.io.system import cached_property
 from headrace.sampling.samplers import (
     MAX_PERIOD,
     AcrossEpochs,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from headrace.contracts.random_keys import RandomKeys
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Indices, Ragged
 from headrace.errors import SchemaMismatch, Where
+from headrace.io.system import cached_property
 from headrace.loading.lengths import OVERLONG, Overlong, Pieces, check_dense, check_new, fill_packed
 from headrace.sources.node import Node, cuts_cleanly, encoded_node, narrow
 from headrace.sources.operations.expand import read_keyed, read_lengths

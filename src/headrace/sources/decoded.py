@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import cached_property
 from itertools import islice
 from typing import Any
 
@@ -20,6 +19,7 @@ from headrace.contracts.records import Records, Table
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Example, Indices, Ragged
 from headrace.errors import DataError, MissingExtra, UnsupportedData, Where
+from headrace.io.system import cached_property
 from headrace.sources.node import (
     Node,
     OverFiles,

@@ -6,7 +6,6 @@ import operator
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
@@ -21,6 +20,7 @@ from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Example, Example_co, Indices, MadeExample
 from headrace.errors import Where
 from headrace.formats.framed.records import bounds
+from headrace.io.system import cached_property
 from headrace.sources.matrices import to_arrow, to_csr, to_numpy, to_pandas, to_polars
 from headrace.sources.node import (
     Node,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property
 from itertools import count, islice, repeat
 from typing import Any
 
@@ -14,6 +13,7 @@ from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch, Example, Indices, Ragged, size_of
 from headrace.errors import SchemaMismatch, TransformError, Where
+from headrace.io.system import cached_property
 from headrace.sources.node import (
     Node,
     examples_of,

@@ -6,7 +6,6 @@ import contextlib
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from headrace.datasets.opening import data_source, find_split
 from headrace.datasets.prepared import INFO_FILE
 from headrace.datasets.source import PreparedSource
 from headrace.errors import DataError, HeadraceError, NoFiles, UnknownFormat, Where
+from headrace.io.system import cached_property
 from headrace.io.threads import start_thread
 from headrace.sources.conditions.condition import Condition
 from headrace.sources.node import encoded_node, examples_of, records_below

@@ -6,7 +6,6 @@ Source of the format: TensorFlow's ``tensorflow/core/example/{example,feature}.p
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch, Example
 from headrace.errors import DataError, SchemaMismatch, UnsupportedData, Where
+from headrace.io.system import cached_property
 
 __all__ = ["ExampleCodec"]
 

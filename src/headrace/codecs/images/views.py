@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -30,6 +29,7 @@ from headrace.contracts.feature import IMAGE_AXES, Feature
 from headrace.contracts.images import ImageOptions
 from headrace.errors import SchemaMismatch, UnsupportedData, Where
 from headrace.io.engines import engines
+from headrace.io.system import cached_property
 
 __all__ = ["ViewDecoder", "decoder_of", "feature_of_views", "given_feature"]
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from copy import copy
-from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -21,7 +20,7 @@ from headrace.formats.array_record.unpack import BadChunk, most_own, open_chunks
 from headrace.io.engines import engines
 from headrace.io.local.fileset import FileSet
 from headrace.io.local.signatures import Signature
-from headrace.io.system import spare_cores, usable_memory
+from headrace.io.system import cached_property, spare_cores, usable_memory
 
 __all__ = ["ChunkReader"]
 

@@ -8,7 +8,6 @@ Source of the format: the Riegeli project's ``doc/riegeli_records_file_format.md
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,7 @@ from headrace.formats.array_record.write import ArrayRecordWriter, JoinedRecordW
 from headrace.formats.index.places import BlockPlaces
 from headrace.io.local.fileset import FileSet
 from headrace.io.local.mapped import MappedFile
+from headrace.io.system import cached_property
 
 __all__ = ["FORMAT", "RIEGELI", "ArrayRecordRecords", "RiegeliRecords", "is_array_record"]
 

@@ -6,7 +6,6 @@ import io
 import json
 import re
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -17,7 +16,7 @@ from headrace._optional import require
 from headrace.contracts.records import Checked, Format
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Indices
-from headrace.errors import CorruptFile, DataError, SchemaMismatch, UnsupportedData, Where
+from headrace.errors import CorruptFile, DataError, MissingExtra, SchemaMismatch, UnsupportedData, Where
 from headrace.formats.avro.types import (
     AvroField,
     ItemCounter,
@@ -40,6 +39,7 @@ from headrace.formats.table.values import BadValue, column_of, twice_error
 from headrace.io.local.mapped import guard_reads
 from headrace.io.local.signatures import wait_for_tick
 from headrace.io.progress import Progress
+from headrace.io.system import cached_property
 
 __all__ = ["FORMAT", "AvroTable"]
 
@@ -78,8 +78,8 @@ class AvroTable(BlockTable):
         """A reader positioned after the header of a file."""
         try:
             return _open_blocks(self._files.content(file).buffer, HEAD_BYTES)
-        except DataError:
-            raise  # The file shrank.
+        except (DataError, MissingExtra):
+            raise  # The file shrank, or fastavro is missing.
         except RecursionError as error:
             raise too_deep_error(Where(path=self.paths[file])) from error
         except DAMAGE as error:

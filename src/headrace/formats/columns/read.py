@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from headrace.contracts.strings import Strings
 from headrace.contracts.values import LONG, Indices, Ragged
 from headrace.errors import CorruptFile, Where
 from headrace.io.local.mapped import MappedFile, guard_reads
+from headrace.io.system import cached_property
 
 __all__ = ["StoredFeature", "describe_damage"]
 

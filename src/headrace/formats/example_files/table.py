@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from headrace.errors import DataError, NoFiles, SchemaMismatch, Where
 from headrace.formats.example_files.arrays import Arrays, FileKind, NpyFiles, Template
 from headrace.formats.table.base import FileTable
 from headrace.io.local.open import DIFFERENT, read_each, read_whole, size_on_disk
+from headrace.io.system import cached_property
 from headrace.io.urls import is_url
 
 __all__ = ["FilesTable"]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -26,6 +25,7 @@ from headrace.formats.table.folders import class_names, is_marked_empty, refuse_
 from headrace.io.folders import Lister, Listing, lister_for
 from headrace.io.local.open import read_each
 from headrace.io.names import is_record_name
+from headrace.io.system import cached_property
 from headrace.io.urls import child_of
 
 __all__ = ["FORMAT", "ImageFolder", "looks_like_image_folder"]

@@ -13,7 +13,6 @@ import struct
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -34,6 +33,7 @@ from headrace.io.local.mapped import guard_reads
 from headrace.io.local.open import FileHead
 from headrace.io.local.signatures import SUMMED_BYTES, BlockSums, Signature, block_sums
 from headrace.io.paths import absolute
+from headrace.io.system import cached_property
 from headrace.io.write.atomic import AtomicFile
 
 __all__ = [

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
-from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -32,6 +31,7 @@ from headrace.formats.table.base import InferredTable, verify_rows
 from headrace.formats.table.values import BadValue
 from headrace.io.cache.inflate import parse_compression
 from headrace.io.local.fileset import Buffers, FileSet
+from headrace.io.system import cached_property
 
 __all__ = ["FORMAT", "JsonLinesTable", "LineFraming"]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,7 @@ from headrace.io.local.mapped import MappedFile, guard_reads
 from headrace.io.local.open import open_file
 from headrace.io.paths import PathLike
 from headrace.io.store.stream import BLOCK_BYTES
+from headrace.io.system import cached_property
 
 __all__ = ["FORMAT", "NpyRecords", "check_alike", "check_texts", "data_offset", "verify_npy"]
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import Any
 
 from headrace.contracts.schema import Schema
@@ -21,6 +20,7 @@ from headrace.io.cache.members import FilePart, check_crc, inflate_to_cache
 from headrace.io.local.fileset import FileSet
 from headrace.io.local.mapped import MappedFile, guard_reads
 from headrace.io.local.signatures import Signature
+from headrace.io.system import cached_property
 
 __all__ = ["EXAMPLES_HINT", "Archives", "ArrayRows", "NpzRecords", "part_of"]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import suppress
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -47,6 +46,7 @@ from headrace.formats.table.arrow_types import (
 from headrace.formats.table.blocks import BlockTable, verify_blocks
 from headrace.formats.table.values import BadValue, twice_error
 from headrace.io.local.mapped import guard_reads
+from headrace.io.system import cached_property
 from headrace.io.threads import FORKS
 
 __all__ = ["FORMAT", "ParquetTable"]

@@ -7,7 +7,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from copy import copy
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -24,6 +23,7 @@ from headrace.io.cache.inflate import deflater, parse_compression
 from headrace.io.local.fileset import FileSet
 from headrace.io.local.open import size_on_disk
 from headrace.io.paths import PathLike
+from headrace.io.system import cached_property
 from headrace.io.write.atomic import AtomicFile
 
 if TYPE_CHECKING:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator, Sequence
-from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -21,6 +20,7 @@ from headrace.formats.table.column_cache import KeptColumns, ProcessLocks, Scatt
 from headrace.formats.table.copies import FittingRows, RowCopier, cut_at_blocks
 from headrace.formats.table.values import BadValue
 from headrace.io.local.open import size_on_disk
+from headrace.io.system import cached_property
 
 __all__ = ["BlockReader", "BlockTable", "RowBlocks", "verify_blocks"]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -23,6 +22,7 @@ from headrace.formats.webdataset.members import IMAGES, KEY, NUMBERS, TEXTS, Tar
 from headrace.formats.webdataset.write import WebDatasetWriter, join_tars, misfits
 from headrace.io.cache.inflate import parse_compression
 from headrace.io.local.fileset import FileSet
+from headrace.io.system import cached_property
 
 __all__ = ["FORMAT", "WebDatasetTable"]
 

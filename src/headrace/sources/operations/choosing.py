@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property
 from itertools import islice
 from typing import Any, Protocol, TypeVar
 
@@ -23,6 +22,7 @@ from headrace.contracts.records import is_table
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Example, Indices
 from headrace.errors import UnsupportedData, Where
+from headrace.io.system import cached_property
 from headrace.sampling.samplers import Shuffled
 from headrace.sources.matrices import read_all
 from headrace.sources.node import (

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import pickle
 import threading
 from collections.abc import Callable, Iterator
-from functools import _lru_cache_wrapper, cached_property
+from functools import _lru_cache_wrapper
 from pathlib import Path
 from types import CellType, CodeType, FunctionType, GetSetDescriptorType, MemberDescriptorType, ModuleType
 from typing import Any
@@ -29,7 +30,7 @@ from headrace.io.cache.folder import cache_key
 from headrace.io.faults import close_quietly, name_in_errors
 from headrace.io.local.signatures import SUMMED_BYTES, block_sums
 from headrace.io.progress import Progress
-from headrace.io.system import lock, unlock
+from headrace.io.system import cached_property, lock, unlock
 from headrace.io.urls import local_path
 from headrace.sources.decoded import decodings_of
 from headrace.sources.node import Node, fingerprint_of, random_streams, read_blocks, runs_of
@@ -271,8 +272,8 @@ class _ValueDigest:
             self._add_each(*value, *value.values())
         elif isinstance(value, CodeType):
             self._add_each(value.co_code, value.co_consts, value.co_names, value.co_varnames, value.co_flags)
-        elif isinstance(value, (_lru_cache_wrapper, cached_property)):
-            self.add(value.func if isinstance(value, cached_property) else value.__wrapped__)
+        elif isinstance(value, (_lru_cache_wrapper, functools.cached_property)):
+            self.add(value.func if isinstance(value, functools.cached_property) else value.__wrapped__)
         elif isinstance(value, (FunctionType, type)) and _optional.is_installed(value.__module__ or ""):
             self._put(f"{value.__qualname__} {_optional.version_of_module(value.__module__)}")
         elif isinstance(value, FunctionType):
