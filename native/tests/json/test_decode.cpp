@@ -263,7 +263,7 @@ void test_long_lines() {
     std::string text(size, 'x'), written = text;
     text[7] = '"';
     written.replace(7, 1, R"(\")");
-    line += "\"z\": \"" + written + "\"}";
+    line += R"("z": ")" + written + "\"}";
     const std::size_t before = pool->stats().used_bytes;
     const auto found = decode(specs, {line, line});
     check(found.has_value());
