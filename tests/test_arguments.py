@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import headrace as hr
-from headrace._arguments import whole
+from headrace._arguments import check_integer
 
 COLUMNS = {"x": np.arange(4)}
 
@@ -90,9 +90,9 @@ def test_functions_can_be_called(path):
 
 
 def test_whole_numbers_within_limits():
-    assert whole(np.uint8(3), "n", least=1, most=3) == 3
+    assert check_integer(np.uint8(3), "n", least=1, most=3) == 3
     with pytest.raises(ValueError, match="n must be at most 3, got 4"):
-        whole(4, "n", most=3)
+        check_integer(4, "n", most=3)
 
 
 def test_the_lengths_of_a_tensor_are_whole():

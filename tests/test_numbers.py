@@ -5,7 +5,7 @@ from collections import deque
 import numpy as np
 import pytest
 
-from headrace._numbers import align, is_exact, join_rows, to_array
+from headrace._numbers import align, exact_mask, join_rows, to_array
 from headrace.contracts.values import Ragged
 from headrace.errors import SchemaMismatch
 
@@ -64,10 +64,10 @@ def test_arrays_are_aligned():
 
 def test_which_integers_are_exact():
     edges = [0, 2**53, ODD, -ODD, 2**63 - 1, -(2**63)]
-    assert is_exact(np.array(edges)).tolist() == [True, True, False, False, False, True]
-    assert is_exact(np.array([2**64 - 1, 2**63], np.uint64)).tolist() == [False, True]
-    assert is_exact(np.array([2**24, 2**24 + 1]), np.float32).tolist() == [True, False]
-    assert is_exact(np.array([2048, 2049, 70000]), "float16").tolist() == [True, False, False]
+    assert exact_mask(np.array(edges)).tolist() == [True, True, False, False, False, True]
+    assert exact_mask(np.array([2**64 - 1, 2**63], np.uint64)).tolist() == [False, True]
+    assert exact_mask(np.array([2**24, 2**24 + 1]), np.float32).tolist() == [True, False]
+    assert exact_mask(np.array([2048, 2049, 70000]), "float16").tolist() == [True, False, False]
 
 
 def test_ragged_rows_keep_integers():

@@ -13,27 +13,27 @@ import numpy.typing as npt
 
 __all__ = [
     "check_callable",
+    "check_choice",
     "check_fill",
+    "check_flag",
+    "check_integer",
     "check_integers",
+    "check_names",
     "check_offsets",
     "check_position",
     "check_positions",
     "check_row",
+    "check_text",
     "check_vector",
-    "choice",
-    "feature_names",
-    "flag",
     "function",
-    "list_rows",
-    "names",
-    "refuse_index",
+    "index_error",
+    "list_feature_names",
+    "list_row_numbers",
     "refuse_rows",
-    "whole",
-    "word",
 ]
 
 
-def flag(value: object, name: str) -> bool:
+def check_flag(value: object, name: str) -> bool:
     """Check a flag: ``True`` or ``False``, also NumPy's.
 
     Raises:
@@ -44,7 +44,7 @@ def flag(value: object, name: str) -> bool:
     raise TypeError(f"{name} must be True or False, got {value!r}")
 
 
-def whole(value: Any, name: str, *, least: int = 0, most: int | None = None) -> int:
+def check_integer(value: Any, name: str, *, least: int = 0, most: int | None = None) -> int:
     """Check an integer, also NumPy's.
 
     Raises:
@@ -64,7 +64,7 @@ def whole(value: Any, name: str, *, least: int = 0, most: int | None = None) -> 
     return number
 
 
-def choice(value: object, name: str, choices: Sequence[str | None]) -> None:
+def check_choice(value: object, name: str, choices: Sequence[str | None]) -> None:
     """Check that an argument is one of a few strings.
 
     Raises:
@@ -92,7 +92,7 @@ def function(value: object, name: str) -> Callable[..., Any] | None:
     raise TypeError(f"{name} must be a function, got {value!r}")
 
 
-def word(value: object, name: str, *others: type) -> None:
+def check_text(value: object, name: str, *others: type) -> None:
     """Check that an argument is a string, ``None``, or an instance of given types.
 
     Raises:
@@ -103,7 +103,7 @@ def word(value: object, name: str, *others: type) -> None:
         raise TypeError(f"{name} must be {wanted}, got {value!r}")
 
 
-def names(value: object, name: str) -> None:
+def check_names(value: object, name: str) -> None:
     """Check that an argument is an iterable of names, or ``None``. A single string is refused: its letters would be the names.
 
     Raises:
@@ -118,7 +118,7 @@ def names(value: object, name: str) -> None:
         raise TypeError(f"{name} must be several names, got {value!r}")
 
 
-def feature_names(features: Any, name: str) -> tuple[str, ...]:
+def list_feature_names(features: Any, name: str) -> tuple[str, ...]:
     """Feature names as a tuple, from one name or several.
 
     Raises:
@@ -136,7 +136,7 @@ def feature_names(features: Any, name: str) -> tuple[str, ...]:
     return found
 
 
-def refuse_index(array: npt.NDArray[Any]) -> TypeError:
+def index_error(array: npt.NDArray[Any]) -> TypeError:
     """The error for an index that is not several integers."""
     message = "indices are a sequence of integers"
     if array.ndim == 0 and array.dtype.kind in "iu":
@@ -197,7 +197,7 @@ def check_row(index: Any) -> int:
         raise TypeError(f"expected an integer or a slice, found {type(index).__name__}: {hint}") from None
 
 
-def list_rows(rows: Any) -> Sequence[Any]:
+def list_row_numbers(rows: Any) -> Sequence[Any]:
     """Rows as a list, because an iterator gives them only once.
 
     Raises:

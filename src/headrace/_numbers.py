@@ -20,14 +20,14 @@ __all__ = [
     "MASKED",
     "align",
     "choose_fill",
+    "compare_times",
+    "exact_mask",
     "fill_masked",
     "find_present",
-    "is_exact",
-    "is_kept",
     "is_safe",
     "is_unchanged",
     "join_rows",
-    "order_times",
+    "kept_mask",
     "place_values",
     "take_present",
     "to_array",
@@ -108,7 +108,7 @@ def align(arrays: Sequence[npt.NDArray[Any]]) -> Sequence[npt.NDArray[Any]]:
     kinds = {dtype.kind for dtype in dtypes}
     if kinds & {"f", "c"}:
         for at, array in enumerate(arrays):
-            if array.dtype.kind in "iu" and array.itemsize == 8 and not (kept := is_exact(array)).all():
+            if array.dtype.kind in "iu" and array.itemsize == 8 and not (kept := exact_mask(array)).all():
                 raise _change_error(array[~kept].flat[0], at)
     elif np.dtype(np.uint64) in dtypes and "i" in kinds and kinds <= {"b", "i", "u"}:
         return _as_integers(arrays)
@@ -197,7 +197,7 @@ def _convert(row: Any, dtype: np.dtype[Any], at: int) -> npt.NDArray[Any]:
     is_real = array.dtype.kind == "c" and dtype.kind != "c"
     with np.errstate(all="ignore"):
         found = (array.real if is_real else array).astype(dtype)
-    kept = is_kept(array, found)
+    kept = kept_mask(array, found)
     if kept.all():
         return found
     expected, lost = f"values that {dtype} holds", array[~kept].flat[0]
@@ -246,7 +246,7 @@ def _concatenate(arrays: Sequence[npt.NDArray[Any]], dtype: npt.DTypeLike | None
     return np.concatenate(full) if full else np.zeros(0, dtype)
 
 
-def is_exact(integers: npt.NDArray[Any], dtype: npt.DTypeLike = np.float64) -> npt.NDArray[np.bool_]:
+def exact_mask(integers: npt.NDArray[Any], dtype: npt.DTypeLike = np.float64) -> npt.NDArray[np.bool_]:
     """Which integers are also a float of a dtype."""
     limits = np.iinfo(integers.dtype)
     with np.errstate(over="ignore"):
@@ -256,7 +256,7 @@ def is_exact(integers: npt.NDArray[Any], dtype: npt.DTypeLike = np.float64) -> n
     return found
 
 
-def is_kept(before: npt.NDArray[Any], after: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+def kept_mask(before: npt.NDArray[Any], after: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
     """Which values are still the same in another dtype, apart from rounding of floats."""
     kind, other = before.dtype.kind, after.dtype.kind
     found: npt.NDArray[np.bool_]
@@ -266,7 +266,7 @@ def is_kept(before: npt.NDArray[Any], after: npt.NDArray[Any]) -> npt.NDArray[np
         found = np.isfinite(after) | ~np.isfinite(before)
         return found
     if kind in "iu" and other in "fc":
-        return is_exact(before, np.finfo(after.dtype).dtype)
+        return exact_mask(before, np.finfo(after.dtype).dtype)
     with np.errstate(all="ignore"):
         found = after.astype(before.dtype) == before
     if kind in "mM":
@@ -376,7 +376,7 @@ def place_values(
     return flat.reshape(*shape, *array.shape[1:])
 
 
-def order_times(left: Any, right: Any) -> npt.NDArray[np.float64]:
+def compare_times(left: Any, right: Any) -> npt.NDArray[np.float64]:
     """Below 0 where the left is earlier, above 0 where it is later, NaN where one is missing.
 
     NumPy compares in the finer unit, where far times overflow. In the coarser one nothing does.
@@ -392,7 +392,7 @@ def order_times(left: Any, right: Any) -> npt.NDArray[np.float64]:
     if left.dtype.kind == "m" and (unit in CALENDAR) != (other_unit in CALENDAR):
         raise TypeError("years and months have no fixed length")
     if (UNITS.index(unit), -count) < (UNITS.index(other_unit), -other_count):
-        return -order_times(right, left)
+        return -compare_times(right, left)
     coarse = left.astype(right.dtype)
     order = (coarse > right).astype(np.float64) - (coarse < right)
     order = np.where((order == 0) & (coarse.astype(left.dtype) != left), 1.0, order)

@@ -63,7 +63,7 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
     return f"Did you mean {close[0]!r}?" if close and close[0] != name else ""
 
 
-def shown_path(path: str) -> str:
+def shorten_path(path: str) -> str:
     """A path for a message: relative if it is below the current folder. Sources keep absolute paths, because that folder may change."""
     try:
         return path.removeprefix(os.getcwd() + os.sep)  # noqa: PTH109 - this module imports little
@@ -97,7 +97,7 @@ class Where:
     def __str__(self) -> str:
         parts = []
         if self.path is not None:
-            address, query, _ = self.path.partition("?") if "://" in self.path else (shown_path(self.path), "", "")
+            address, query, _ = self.path.partition("?") if "://" in self.path else (shorten_path(self.path), "", "")
             # The query may hold a signature, which must not be logged; `path` has the full URL.
             parts.append(address + query + ("..." if query else ""))
         if self.record is not None:
@@ -205,13 +205,13 @@ class TransformError(HeadraceError, RuntimeError):
         self.function = function
         self.where = where
         place = str(where)
-        super().__init__(f"{function} failed with {in_words(cause)}" + (f" - at {place}." if place else "."))
+        super().__init__(f"{function} failed with {describe_error(cause)}" + (f" - at {place}." if place else "."))
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild_transform_error, (self.function, self.where, str(self))
 
 
-def in_words(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """The name and message of an exception of any library; only its name if the message itself fails."""
     try:
         return f"{type(error).__name__}: {error}"

@@ -11,7 +11,7 @@ from tests.formats.toy_table import FORMAT
 
 import headrace as hr
 from headrace.formats import registry
-from headrace.formats.registry import OWN, format_named, format_of_name, names, register
+from headrace.formats.registry import OWN, format_named, format_names, format_of_name, register
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +23,7 @@ def test_a_registered_format_is_known_by_its_name_and_suffix():
     register(FORMAT)
     assert format_named("TOY") is FORMAT
     assert format_of_name("x.toy-00000-of-00002") == "toy"
-    assert names()[: len(OWN) + 1] == [*OWN, "toy"]
+    assert format_names()[: len(OWN) + 1] == [*OWN, "toy"]
 
 
 def test_a_name_is_taken_once():

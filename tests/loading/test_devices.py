@@ -16,7 +16,7 @@ from tests.loading.fakes import Numbers
 from tests.loading.workers.test_workers import forked
 
 import headrace as hr
-from headrace.loading.handover import CudaStage, _staging, handover
+from headrace.loading.handover import CudaStage, _make_stager, make_handover
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*fork:RuntimeWarning"),
@@ -66,7 +66,7 @@ class TestTorch:
             torch.Tensor, "record_stream", lambda self, stream: reported.append(("used on", stream.name))
         )
         stage = CudaStage(torch, "cuda:0")
-        staged = _staging(torch, stage)({"x": np.ones(3), "text": np.array(["a"], object)})
+        staged = _make_stager(torch, stage)({"x": np.ones(3), "text": np.array(["a"], object)})
         assert reported == ["on side", "pin", ("to", True), "side records", "off side"]
         reported.clear()
         batch = stage.arrive(staged)
@@ -103,11 +103,11 @@ class TestTorch:
             torch.Tensor, "to", lambda self, device, non_blocking=False: reported.append(("to", non_blocking)) or self
         )
         stage = CudaStage(torch, "cuda:0")
-        staged = _staging(torch, stage)({"host": torch.ones(2), "there": torch.ones(2, device="meta")})
+        staged = _make_stager(torch, stage)({"host": torch.ones(2), "there": torch.ones(2, device="meta")})
         assert reported == ["on side", "pin", ("to", True), ("to", True), "side records", "off side"]
         assert len(staged.tensors) == 2
         reported.clear()
-        staged = _staging(torch, stage)([torch.eye(2).to_sparse()])
+        staged = _make_stager(torch, stage)([torch.eye(2).to_sparse()])
         assert reported == ["on side", "on default", ("to", False), "off default", "side records", "off side"]
         assert staged.tensors == []
 
@@ -289,9 +289,9 @@ class TestJax:
                 return "global"
 
         Fake.sharding.Sharding = Sharding
-        from headrace.loading.handover import jax_putter
+        from headrace.loading.handover import make_jax_putter
 
-        assert jax_putter(Fake, Sharding())(np.arange(3)) == "global"
+        assert make_jax_putter(Fake, Sharding())(np.arange(3)) == "global"
         assert reported == [[0, 1, 2]]
 
 
@@ -324,7 +324,7 @@ def test_the_next_block_is_finished_early():
 
 
 def test_handover_of_nothing():
-    assert handover("numpy", None) == (None, None)
+    assert make_handover("numpy", None) == (None, None)
 
 
 def test_invalid_devices():

@@ -14,12 +14,12 @@ from tests.loading.fakes import Numbers
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged
 from headrace.errors import MissingExtra, SchemaMismatch, TransformError, UnsupportedData
-from headrace.loading.handover import converter
+from headrace.loading.handover import make_converter
 from headrace.loading.loader import Loader
 
 
 def test_numpy_is_left_alone():
-    assert converter("numpy") is None
+    assert make_converter("numpy") is None
 
 
 @pytest.mark.parametrize(("to", "package"), [("torch", "torch"), ("jax", "jax")])
@@ -57,7 +57,7 @@ class TestTorch:
     @pytest.mark.parametrize("dtype", "?bhilqBHILQefdFD")
     def test_every_number_without_a_copy(self, torch, dtype):
         array = np.ones((3, 2), dtype)
-        tensor = converter("torch")({"x": array})["x"]
+        tensor = make_converter("torch")({"x": array})["x"]
         assert isinstance(tensor, torch.Tensor)
         array[1, 1] = 0
         assert tensor.tolist() == array.tolist()
@@ -69,27 +69,27 @@ class TestTorch:
 
     @pytest.mark.parametrize("array", [np.arange(4.0)[::-1], np.arange(4.0).astype(">f8"), np.frombuffer(b"12345678")])
     def test_arrays_that_torch_cannot_share_are_copied(self, torch, array):
-        tensor = converter("torch")(array)
+        tensor = make_converter("torch")(array)
         assert tensor.tolist() == array.tolist()
         tensor[0] = 7
         assert array[0] != 7
 
     def test_ragged(self, torch):
-        ragged = converter("torch")({"r": Ragged.from_list([[1.0, 2.0], [], [3.0]])})["r"]
+        ragged = make_converter("torch")({"r": Ragged.from_list([[1.0, 2.0], [], [3.0]])})["r"]
         assert isinstance(ragged, Ragged)
         assert [row.tolist() for row in ragged] == [[1.0, 2.0], [], [3.0]]
         assert [row.tolist() for row in ragged[1:]] == [[], [3.0]]
         assert ragged.lengths.tolist() == [2, 0, 1]
         nested = torch.nested.nested_tensor_from_jagged(ragged.values, ragged.offsets)
         assert [row.tolist() for row in nested.unbind()] == [[1.0, 2.0], [], [3.0]]
-        twice = converter("torch")(Ragged(Ragged.from_list([[1, 2], [3]]), np.array([0, 1, 2])))
+        twice = make_converter("torch")(Ragged(Ragged.from_list([[1, 2], [3]]), np.array([0, 1, 2])))
         assert twice[0][0].tolist() == [1, 2]
 
     def test_values_that_are_not_tensors_stay(self, torch):
         sparse = pytest.importorskip("scipy.sparse").csr_array(np.eye(2))
         dates = np.array(["2026-01-01"], "M8[D]")
         records = np.zeros(2, [("a", "f4")])
-        batch = converter("torch")({"s": sparse, "d": dates, "r": records, "n": 5})
+        batch = make_converter("torch")({"s": sparse, "d": dates, "r": records, "n": 5})
         assert batch["s"] is sparse
         assert batch["d"] is dates
         assert batch["r"] is records
@@ -100,14 +100,14 @@ class TestTorch:
             x: object
             y: str
 
-        out = converter("torch")((np.ones(2), [np.ones((1, 2)), np.ones((2, 1))], Pair(np.ones(1), "y")))
+        out = make_converter("torch")((np.ones(2), [np.ones((1, 2)), np.ones((2, 1))], Pair(np.ones(1), "y")))
         assert isinstance(out, tuple)
         assert [tuple(image.shape) for image in out[1]] == [(1, 2), (2, 1)]
         assert isinstance(out[2], Pair)
         assert isinstance(out[2].x, torch.Tensor)
 
     def test_other_mappings_become_dicts(self, torch):
-        out = converter("torch")(UserDict(x=np.ones(2), y=UserDict(z=np.ones(1)), name="n"))
+        out = make_converter("torch")(UserDict(x=np.ones(2), y=UserDict(z=np.ones(1)), name="n"))
         assert type(out) is dict
         assert isinstance(out["x"], torch.Tensor)
         assert isinstance(out["y"]["z"], torch.Tensor)
@@ -149,14 +149,14 @@ class TestJax:
         assert np.concatenate(arrays)[:, 0].tolist() == list(range(2000))
 
     def test_ragged(self, jax):
-        ragged = converter("jax")(Ragged.from_list([[1.0, 2.0], [], [3.0]], np.float32))
+        ragged = make_converter("jax")(Ragged.from_list([[1.0, 2.0], [], [3.0]], np.float32))
         assert isinstance(ragged.values, jax.Array)
         assert isinstance(ragged.offsets, np.ndarray)
         assert [row.tolist() for row in ragged] == [[1.0, 2.0], [], [3.0]]
 
     @pytest.mark.parametrize("value", [1 << 31, -(1 << 31) - 1])
     def test_integers_that_do_not_fit_are_refused(self, jax, value):
-        convert = converter("jax")
+        convert = make_converter("jax")
         assert convert(np.array([2**31 - 1, -(2**31)])).tolist() == [2**31 - 1, -(2**31)]
         with pytest.raises(UnsupportedData, match="jax_enable_x64"):
             convert(np.array([value]))
@@ -165,7 +165,7 @@ class TestJax:
 
     @pytest.mark.parametrize("value", [1e300, -4e38, complex(0, 1e39)])
     def test_floats_that_would_become_infinite_are_refused(self, jax, value):
-        convert = converter("jax")
+        convert = make_converter("jax")
         kept = [0.1, np.inf, -np.inf, float(np.finfo(np.float32).max) * (1 + 2**-26)]
         np.testing.assert_array_equal(np.asarray(convert(np.array(kept))), np.array(kept, np.float32))
         with pytest.raises(UnsupportedData, match="floats that fit into the float32 .*jax_enable_x64"):
@@ -195,8 +195,8 @@ class TestJax:
 
     def test_values_that_are_not_arrays_stay(self, jax):
         dates = np.array(["2026-01-01"], "M8[D]")
-        assert converter("jax")(dates) is dates
-        assert converter("jax")(np.arange(3).astype(">i4")).tolist() == [0, 1, 2]
+        assert make_converter("jax")(dates) is dates
+        assert make_converter("jax")(np.arange(3).astype(">i4")).tolist() == [0, 1, 2]
 
     def test_the_arrays_of_a_batch_are_put_in_one_call(self, jax, monkeypatch):
         batch = {
@@ -208,7 +208,7 @@ class TestJax:
             "scalar": np.array(7, np.uint8),
             "bits": np.array([True, False]),
         }
-        convert = converter("jax")
+        convert = make_converter("jax")
         one_by_one = {name: convert(value) for name, value in batch.items()}
         calls = []
         put = jax.device_put
@@ -225,7 +225,7 @@ class TestJax:
 
     def test_a_refused_array_of_a_batch_is_named(self, jax):
         with pytest.raises(UnsupportedData, match="feature 'b'.*jax_enable_x64"):
-            converter("jax")({"a": np.arange(3), "b": np.array([1 << 40]), "c": np.arange(2)})
+            make_converter("jax")({"a": np.arange(3), "b": np.array([1 << 40]), "c": np.arange(2)})
 
 
 @pytest.mark.jax
@@ -256,7 +256,7 @@ def test_numbers_of_ml_dtypes_are_handed_over(to, name):
     pytest.importorskip(to)
     dtype = getattr(pytest.importorskip("ml_dtypes"), name)
     array = np.array([[1, 0.5], [2, 4]]).astype(dtype)
-    found = converter(to)({"x": array, "turned": array.T[::-1], "rows": Ragged(array, np.array([0, 2]))})
+    found = make_converter(to)({"x": array, "turned": array.T[::-1], "rows": Ragged(array, np.array([0, 2]))})
     for column, expected in ((found["x"], array), (found["turned"], array.T[::-1]), (found["rows"].values, array)):
         assert not isinstance(column, np.ndarray)
         assert str(column.dtype).removeprefix("torch.") == name
@@ -274,7 +274,7 @@ def test_numbers_that_a_library_lacks_are_refused(to, name):
     pytest.importorskip(to)
     array = np.array([1, 2]).astype(getattr(pytest.importorskip("ml_dtypes"), name))
     with pytest.raises(UnsupportedData, match=f"found {name}") as caught:
-        converter(to)({"x": array})
+        make_converter(to)({"x": array})
     assert caught.value.where.feature == "x"
 
 
@@ -282,7 +282,7 @@ def test_numbers_that_a_library_lacks_are_refused(to, name):
 def test_fields_of_records_become_tensors():
     pytest.importorskip("torch")
     records = np.array([(1, 2.5, 7), (3, 4.5, 8)], [("a", "i1"), ("b", "f8"), ("c", "i2")])
-    found = converter("torch")({name: records[name] for name in "abc"})
+    found = make_converter("torch")({name: records[name] for name in "abc"})
     assert {name: column.tolist() for name, column in found.items()} == {"a": [1, 3], "b": [2.5, 4.5], "c": [7, 8]}
 
 
@@ -291,10 +291,10 @@ def test_fields_of_records_become_tensors():
 )
 def test_masked_values_do_not_appear(to):
     pytest.importorskip(to)
-    found = converter(to)({"x": np.ma.array([1.0, 2.0], mask=[0, 1])})["x"]
+    found = make_converter(to)({"x": np.ma.array([1.0, 2.0], mask=[0, 1])})["x"]
     assert str(found.tolist()) == "[1.0, nan]"
     with pytest.raises(SchemaMismatch, match="masked ones of int64") as caught:
-        converter(to)({"x": np.ma.array([1, 2], mask=[0, 1])})
+        make_converter(to)({"x": np.ma.array([1, 2], mask=[0, 1])})
     assert caught.value.where.feature == "x"
 
 

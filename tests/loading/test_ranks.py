@@ -16,7 +16,7 @@ import pytest
 from tests.loading.fakes import Numbers
 
 import headrace as hr
-from headrace.loading.ranks import default_shard
+from headrace.loading.ranks import find_default_shard
 
 
 class TestLauncher:
@@ -62,7 +62,7 @@ class TestTorch:
     def test_half_of_it_is_nothing(self, monkeypatch):
         monkeypatch.setenv("RANK", "2")
         monkeypatch.delenv("WORLD_SIZE", raising=False)
-        assert default_shard("torch") == hr.Shard()
+        assert find_default_shard("torch") == hr.Shard()
 
     @pytest.mark.parametrize("rank", ["x", "4", ""])
     def test_a_rank_that_cannot_be(self, rank, monkeypatch):
@@ -203,7 +203,7 @@ def test_jax_on_two_processes():
 def test_jax(monkeypatch):
     import jax
 
-    assert default_shard("jax") == hr.Shard()
+    assert find_default_shard("jax") == hr.Shard()
     monkeypatch.setattr(jax, "process_index", lambda: 1)
     monkeypatch.setattr(jax, "process_count", lambda: 3)
     assert hr.Loader(Numbers(64), 4, to="jax").shard == hr.Shard(1, 3)

@@ -24,7 +24,7 @@ from headrace.loading.thread_choice import (
     MOST_PAUSE_NS,
     VERY_DEAR,
     ThreadChoice,
-    remembered_choice,
+    recall_choice,
 )
 
 MS = 1_000_000
@@ -476,19 +476,19 @@ def test_time_without_examples_is_no_cost():
 
 def test_loaders_of_one_source_share_a_choice():
     source, other = Numbers(10), Numbers(10)
-    choice = remembered_choice(source, (32, True), 4)
-    assert remembered_choice(source, (32, True), 4) is choice
+    choice = recall_choice(source, (32, True), 4)
+    assert recall_choice(source, (32, True), 4) is choice
     for different in (
-        remembered_choice(source, (64, True), 4),
-        remembered_choice(source, (32, True), 6),
-        remembered_choice(other, (32, True), 4),
+        recall_choice(source, (64, True), 4),
+        recall_choice(source, (32, True), 6),
+        recall_choice(other, (32, True), 4),
     ):
         assert different is not choice
 
     class Unhashable(Numbers):
         __hash__ = None
 
-    assert remembered_choice(Unhashable(3), (), 4) is not remembered_choice(Unhashable(3), (), 4)
+    assert recall_choice(Unhashable(3), (), 4) is not recall_choice(Unhashable(3), (), 4)
 
 
 @pytest.mark.parametrize("kept", [None, False, True])
@@ -497,17 +497,17 @@ def test_a_new_source_begins_with_the_choice_of_the_last_one_of_its_kind(kept, m
         pass
 
     first = Mine(10)
-    choice = remembered_choice(first, (32,), 4)
+    choice = recall_choice(first, (32,), 4)
     choice.kept = kept
-    later = remembered_choice(Mine(10), (32,), 4)
+    later = recall_choice(Mine(10), (32,), 4)
     assert later is not choice
     assert (later.kept, later.uses_threads) == (kept, bool(kept))
-    assert remembered_choice(Mine(10), (33,), 4).kept is None
-    assert remembered_choice(Numbers(10), (32, "of this test"), 4).kept is None
+    assert recall_choice(Mine(10), (33,), 4).kept is None
+    assert recall_choice(Numbers(10), (32, "of this test"), 4).kept is None
     monkeypatch.setattr(thread_choice, "MOST_KINDS", len(thread_choice._latest))
     for size in range(100, 100 + len(thread_choice._latest)):
-        remembered_choice(Mine(10), (size,), 4)
-    assert remembered_choice(Mine(10), (32,), 4).kept is None
+        recall_choice(Mine(10), (size,), 4)
+    assert recall_choice(Mine(10), (32,), 4).kept is None
     assert len(thread_choice._latest) <= thread_choice.MOST_KINDS
 
 
@@ -516,16 +516,16 @@ def test_a_new_source_continues_with_the_choice_of_one_that_is_gone():
         pass
 
     source = Mine(10)
-    choice = remembered_choice(source, (32,), 4)
+    choice = recall_choice(source, (32,), 4)
     other = Mine(20)
-    assert remembered_choice(other, (32,), 4) is not choice
+    assert recall_choice(other, (32,), 4) is not choice
     del source, other
     gc.collect()
     last = thread_choice._latest[Mine, type(None), (32,), 4][0]
     again = Mine(10)
-    assert remembered_choice(again, (32,), 4) is last
-    assert remembered_choice(again, (32,), 4) is last
-    assert remembered_choice(Mine(10), (32,), 4) is not last
+    assert recall_choice(again, (32,), 4) is last
+    assert recall_choice(again, (32,), 4) is last
+    assert recall_choice(Mine(10), (32,), 4) is not last
 
 
 def test_loops_that_run_at_once_have_choices_of_their_own():

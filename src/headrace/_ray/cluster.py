@@ -20,7 +20,7 @@ from types import ModuleType, TracebackType
 from typing import Any, Self
 
 from headrace._optional import require
-from headrace.errors import DataError, HeadraceError, UnsupportedData, Where, WorkerDied, in_words
+from headrace.errors import DataError, HeadraceError, UnsupportedData, Where, WorkerDied, describe_error
 from headrace.io.system import as_pool_thread
 
 __all__ = ["Cluster", "RayNode", "Shared"]
@@ -245,7 +245,7 @@ def _portable(error: Exception) -> Exception:
     try:
         pickle.loads(pickle.dumps(error))  # noqa: S301
     except Exception:  # noqa: BLE001 - whatever a class of the user raises
-        return HeadraceError(in_words(error))
+        return HeadraceError(describe_error(error))
     return error
 
 

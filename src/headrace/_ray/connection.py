@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace._arguments import choice
+from headrace._arguments import check_choice
 from headrace._optional import require
 from headrace._ray.cluster import Cluster
 from headrace.errors import MissingExtra, Unreachable, Where
@@ -47,7 +47,7 @@ def check_place(on: object, resources: object = None, **options: object) -> None
         TypeError: A value has another type.
         ValueError: There is no such place, processes have no such options, or an amount is none.
     """
-    choice(on, "on", ("processes", "ray"))
+    check_choice(on, "on", ("processes", "ray"))
     given = [name for name, value in {**options, "resources": resources or None}.items() if value is not None]
     if on == "processes" and given:
         raise ValueError(f"{' and '.join(given)}: only with on='ray', and on is 'processes'")

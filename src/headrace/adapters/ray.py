@@ -9,7 +9,7 @@ from functools import cache, partial
 from typing import Any
 
 from headrace import _hooks
-from headrace._arguments import names, whole
+from headrace._arguments import check_integer, check_names
 from headrace._optional import require
 from headrace._ray.connection import connect
 from headrace.adapters.ray_blocks import check_storable
@@ -57,8 +57,8 @@ def read(
         MissingExtra: Ray is not installed, or is older than 2.52.
         NoFiles, CorruptFile, CorruptRecord, SchemaMismatch: As for :func:`headrace.open`. Damage within a record ends the tasks that read it.
     """
-    names(columns, "columns")
-    num_blocks = None if num_blocks is None else whole(num_blocks, "num_blocks", least=1)
+    check_names(columns, "columns")
+    num_blocks = None if num_blocks is None else check_integer(num_blocks, "num_blocks", least=1)
     source = open_source(data) if not isinstance(data, Source) else data
     source = source if columns is None else source.select(*columns)
     if source.cuts_cleanly:  # else the first examples show what the features are

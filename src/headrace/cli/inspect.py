@@ -35,7 +35,7 @@ from headrace.cli.terminal import note, print_json, print_line, print_table, pri
 from headrace.contracts.records import Skipped
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Example
-from headrace.errors import DataError, shown_path
+from headrace.errors import DataError, shorten_path
 from headrace.formats.open import open_records
 from headrace.formats.registry import format_named
 from headrace.io.local.fileset import FileSet
@@ -267,7 +267,7 @@ def _compression(paths: tuple[str, ...], format: str) -> str:
 
 def _show(facts: _Facts) -> None:
     exact = f" ({facts.bytes:,} bytes)" if facts.bytes >= 1000 else ""
-    name = printable(shown_path(facts.paths[0])) + (
+    name = printable(shorten_path(facts.paths[0])) + (
         f" and {len(facts.paths) - 1:,} more" if len(facts.paths) > 1 else ""
     )
     rows = [

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from headrace._numbers import is_kept
+from headrace._numbers import kept_mask
 from headrace.codecs.values import Shape, add_axes, nest_rows, strings_of
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import join_present
@@ -57,10 +57,10 @@ def _fit(column: Any, shape: Shape, feature: Feature, name: str, row_of: RowOf) 
     """Rows of this shape. ``row_of`` gives the example of each."""
     if isinstance(column, Ragged):
         if not shape:
-            raise _other_shape(feature, name, row_of(0) if len(column) else None, "rows with one more axis")
+            raise _shape_error(feature, name, row_of(0) if len(column) else None, "rows with one more axis")
         lengths = column.lengths
         if shape[0] is not None and len(wrong := np.flatnonzero(lengths != shape[0])):
-            raise _other_shape(feature, name, row_of(int(wrong[0])), f"a length of {lengths[wrong[0]]}")
+            raise _shape_error(feature, name, row_of(int(wrong[0])), f"a length of {lengths[wrong[0]]}")
         first = int(column.offsets[0])
         inner = _fit(column.values, shape[1:], feature, name, _row_of_value(column.offsets - first, row_of))
         return column if inner is column.values else Ragged(inner, column.offsets)
@@ -75,7 +75,7 @@ def _fit(column: Any, shape: Shape, feature: Feature, name: str, row_of: RowOf) 
             return _fit(column, shape, feature, name, row_of)
     found = column.shape[1:]
     if len(found) != len(shape) or any(want not in (None, have) for want, have in zip(shape, found, strict=True)):
-        raise _other_shape(feature, name, row_of(0) if len(column) else None, f"{found}")
+        raise _shape_error(feature, name, row_of(0) if len(column) else None, f"{found}")
     per_row = int(np.prod(found, dtype=np.int64))
 
     def row_of_flat(at: int) -> int | None:
@@ -107,7 +107,7 @@ def _row_of_value(offsets: npt.NDArray[np.int64], row_of: RowOf) -> RowOf:
     return lambda at: row_of(int(np.searchsorted(offsets[1:], at, side="right")))
 
 
-def _other_shape(feature: Feature, name: str, row: int | None, found: str) -> SchemaMismatch:
+def _shape_error(feature: Feature, name: str, row: int | None, found: str) -> SchemaMismatch:
     where = Where(record=row, feature=name)
     return SchemaMismatch(where, expected=f"values of shape {feature.shape}", found=found, hint=HINT)
 
@@ -125,19 +125,19 @@ def _fit_numbers(column: Any, feature: Feature, name: str, row_of: RowOf) -> Any
         if isinstance(column, Strings) or column.dtype.kind in "US":
             column = _parse_times(column, feature, name, row_of)
     if isinstance(column, Strings):
-        raise _other_values(feature, name, row_of(0) if len(column) else None, "text" if column.is_text else "bytes")
+        raise _values_error(feature, name, row_of(0) if len(column) else None, "text" if column.is_text else "bytes")
     if column.dtype == wanted:
         return column
     if not column.size:
         return column.astype(wanted)
     if column.dtype.kind not in KINDS.get(wanted.kind, ""):
-        raise _other_values(feature, name, row_of(0), str(column.dtype))
+        raise _values_error(feature, name, row_of(0), str(column.dtype))
     with np.errstate(all="ignore"):
         fitted = column.astype(wanted)
-        changed = np.flatnonzero(~is_kept(column.reshape(-1), fitted.reshape(-1)))
+        changed = np.flatnonzero(~kept_mask(column.reshape(-1), fitted.reshape(-1)))
     if len(changed):
         at = int(changed[0])
-        raise _other_values(feature, name, row_of(at), f"{column.reshape(-1)[at]} ({column.dtype})")
+        raise _values_error(feature, name, row_of(at), f"{column.reshape(-1)[at]} ({column.dtype})")
     return fitted
 
 
@@ -151,12 +151,12 @@ def _parse_times(column: Any, feature: Feature, name: str, row_of: RowOf) -> npt
         except ValueError:
             point = np.zeros((), np.int64)
         found.reshape(-1)[at] = point.astype(found.dtype)
-        if point.dtype.kind != "M" or not is_kept(point.reshape(1), found.reshape(-1)[at : at + 1]).all():
-            raise _other_values(feature, name, row_of(at), f"{text!r:.40}")
+        if point.dtype.kind != "M" or not kept_mask(point.reshape(1), found.reshape(-1)[at : at + 1]).all():
+            raise _values_error(feature, name, row_of(at), f"{text!r:.40}")
     return found
 
 
-def _other_values(feature: Feature, name: str, row: int | None, found: str) -> SchemaMismatch:
+def _values_error(feature: Feature, name: str, row: int | None, found: str) -> SchemaMismatch:
     where = Where(record=row, feature=name)
     hint = HINT if feature.names is None else NAMES_HINT
     return SchemaMismatch(where, expected=f"{feature.dtype} values", found=found, hint=hint)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace import _native
-from headrace._numbers import is_exact
+from headrace._numbers import exact_mask
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema, join_present
 from headrace.contracts.strings import Strings
@@ -156,7 +156,7 @@ def _as_float32(flat: npt.NDArray[Any], dtype: str, name: str) -> npt.NDArray[An
     with np.errstate(over="ignore", invalid="ignore"):  # a signalling NaN becomes a quiet one
         narrow = np.ascontiguousarray(flat, np.float32)
     if flat.dtype.kind in "iu":
-        is_kept = bool(is_exact(flat, "float16" if dtype == "float16" else np.float32).all())
+        is_kept = bool(exact_mask(flat, "float16" if dtype == "float16" else np.float32).all())
     else:
         is_kept = dtype != "float64" or np.array_equal(narrow.astype(np.float64), flat, equal_nan=True)
     if not is_kept:
@@ -195,7 +195,7 @@ def to_exact(
         if flat.dtype.kind == "f":
             kept = np.isfinite(narrow) | ~np.isfinite(flat)
         elif wire.kind == "f" and flat.dtype.kind != "b":
-            kept = is_exact(flat, dtype)
+            kept = exact_mask(flat, dtype)
         else:
             kept = (narrow.astype(flat.dtype) == flat) & ((narrow < 0) == (flat < 0))
     bad = np.flatnonzero(np.logical_not(kept))

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from headrace._arguments import choice
+from headrace._arguments import check_choice
 from headrace.containers.code import Code, ScriptModules, find_code, load_module
 from headrace.containers.code import set_variables as variables
 from headrace.containers.code import stage_temporarily as staged
@@ -63,7 +63,7 @@ class ScriptContainer:
     rows_independent: bool | None = None
 
     def __post_init__(self) -> None:
-        choice(self.dialect, "dialect", tuple(DIALECTS))
+        check_choice(self.dialect, "dialect", tuple(DIALECTS))
         if not self.name:
             program = self.entry_point or self.environment.get(params.USER_PROGRAM_ENV) or "script"
             object.__setattr__(self, "name", Path(program).stem)

@@ -12,9 +12,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from headrace._arguments import choice
-from headrace._arguments import names as check_names
-from headrace._numbers import is_kept
+from headrace._arguments import check_choice, check_names
+from headrace._numbers import kept_mask
 from headrace.contracts.feature_keys import RaggedKeys, SparseKeys, keys_from_json
 from headrace.errors import did_you_mean
 
@@ -139,7 +138,7 @@ class Feature:
     def _check_encoding(self) -> None:
         if self.encoding is None:
             return
-        choice(self.encoding, "encoding", (*ENCODINGS, SEVERAL_KINDS))
+        check_choice(self.encoding, "encoding", (*ENCODINGS, SEVERAL_KINDS))
         if self.dtype != "bytes" and (self.dtype not in PIXELS or len(self.shape) < IMAGE_AXES):
             raise ValueError(
                 "an encoding goes with 'bytes', or with 'uint8' or 'uint16' whose last axes are height, width and channels; "
@@ -304,7 +303,7 @@ def _holds(dtype: str, values: npt.NDArray[Any]) -> bool:
         with np.errstate(over="ignore"):
             return bool((np.isfinite(values.astype(wanted)) | ~np.isfinite(values)).all())
     if wanted.kind in "mMUS" and wanted.kind == values.dtype.kind:
-        return bool(is_kept(values, values.astype(wanted)).all())
+        return bool(kept_mask(values, values.astype(wanted)).all())
     return wanted.kind not in "US" and np.can_cast(values.dtype, wanted, "same_kind")
 
 

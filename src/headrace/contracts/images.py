@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from headrace._arguments import choice, whole
+from headrace._arguments import check_choice, check_integer
 from headrace.contracts.feature import ENCODINGS, SEVERAL_KINDS, Encoding
 
 __all__ = [
@@ -200,7 +200,7 @@ class ImageOptions:
         for name in ("any_size", "oriented", "flip"):
             if not isinstance(getattr(self, name), bool):
                 raise TypeError(f"{name} is True or False, got {getattr(self, name)!r}")
-        put(self, "most_pixels", whole(self.most_pixels, "most_pixels", least=1))
+        put(self, "most_pixels", check_integer(self.most_pixels, "most_pixels", least=1))
         self._parse_geometry()
         self._parse_samples()
 
@@ -217,7 +217,7 @@ class ImageOptions:
         if self.center_crop is not None:
             put(self, "center_crop", _parse_size(self.center_crop, "center_crop"))
             self._check_center()
-        choice(self.interpolation, "interpolation", INTERPOLATIONS)
+        check_choice(self.interpolation, "interpolation", INTERPOLATIONS)
 
     def _check_center(self) -> None:
         """With a resize, some centers fit into no result."""
@@ -232,8 +232,8 @@ class ImageOptions:
 
     def _parse_samples(self) -> None:
         put = object.__setattr__
-        choice(self.layout, "layout", LAYOUTS)
-        choice(self.dtype, "dtype", ("uint8", "float32", None))
+        check_choice(self.layout, "layout", LAYOUTS)
+        check_choice(self.dtype, "dtype", ("uint8", "float32", None))
         if (self.mean is None) != (self.std is None):
             raise ValueError("mean and std come together: (sample / 255 - mean) / std")
         if self.mean is None or self.std is None:
@@ -281,7 +281,7 @@ class ImageOptions:
 
 
 def _parse_side(value: object, name: str) -> int:
-    side = whole(value, name, least=1)
+    side = check_integer(value, name, least=1)
     if side > MOST_SIDE:
         raise ValueError(f"{name} must be at most {MOST_SIDE} pixels, got {side}")
     return side
@@ -298,7 +298,7 @@ def _parse_size(value: object, name: str) -> tuple[int, int]:
 
 
 def _parse_channels(value: object) -> int:
-    channels = whole(value, "channels")
+    channels = check_integer(value, "channels")
     if channels not in CHANNELS:
         raise ValueError(f"channels must be 1, 2, 3, 4 or None, got {value!r}")
     return channels

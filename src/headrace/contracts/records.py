@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeGuard, runtime_checkable
 
-from headrace._arguments import whole
+from headrace._arguments import check_integer
 from headrace.contracts.feature import Feature
 from headrace.contracts.protocols import Piece
 from headrace.contracts.schema import Schema
@@ -390,9 +390,9 @@ class Shard:
 
     def __post_init__(self) -> None:
         object.__setattr__(
-            self, "rank", whole(self.rank, "rank", least=-1)
+            self, "rank", check_integer(self.rank, "rank", least=-1)
         )  # frozen: this is the one place that may set
-        object.__setattr__(self, "world", whole(self.world, "world", least=0))
+        object.__setattr__(self, "world", check_integer(self.world, "world", least=0))
         if self.world < 1:
             raise ValueError(f"world must be at least 1, got {self.world}")
         if not 0 <= self.rank < self.world:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from headrace import _hooks
-from headrace._arguments import names as check_names
+from headrace._arguments import check_names
 from headrace._numbers import find_present, take_present
 from headrace.contracts.feature import Feature
 from headrace.contracts.strings import Strings

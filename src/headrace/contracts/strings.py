@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace import _hooks, _native, _optional
-from headrace._arguments import check_positions, check_vector, whole
+from headrace._arguments import check_integer, check_positions, check_vector
 
 __all__ = ["Strings"]
 
@@ -328,7 +328,7 @@ class Strings(Sequence[Any]):
         This equals ``xxhash.xxh64_intdigest(value, seed) % n`` of the package ``xxhash``, on every machine. ``n`` is 1 to
         2**63 - 1, ``seed`` 0 to 2**64 - 1: another seed gives other collisions.
         """
-        n, seed = whole(n, "n", least=1, most=MOST_BUCKETS), whole(seed, "seed", most=MOST_SEED)
+        n, seed = check_integer(n, "n", least=1, most=MOST_BUCKETS), check_integer(seed, "seed", most=MOST_SEED)
         return _native.hash_strings(self._data, self._offsets, n, seed).reshape(self.shape)
 
     def to_arrow(self) -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace import _hooks, _native
-from headrace._arguments import check_offsets, check_positions, check_row, list_rows, refuse_rows
+from headrace._arguments import check_offsets, check_positions, check_row, list_row_numbers, refuse_rows
 from headrace._numbers import join_rows, place_values
 from headrace.contracts.strings import Strings
 
@@ -117,7 +117,7 @@ class Ragged(Sequence[Any]):
         """Join arrays (or lists) of equal inner shape. With dtype ``object``, rows of only text or only bytes become :class:`Strings`.
         SchemaMismatch if ``dtype`` does not hold a value (only floats may be rounded); or, without one, if none holds all values.
         """
-        rows = list_rows(rows)
+        rows = list_row_numbers(rows)
         try:
             values, lengths = join_rows(rows, dtype)
         except (TypeError, ValueError) as error:

@@ -31,14 +31,14 @@ from headrace.sources.views import Chosen, concatenate
 if TYPE_CHECKING:
     from headrace.datasets.building.builder import DatasetBuilder
 
-__all__ = ["SWITCH", "data_source", "find_split", "open_records", "prepared_on_demand"]
+__all__ = ["SWITCH", "data_source", "find_split", "open_records", "prepare_on_demand"]
 
 
 SWITCH = "HEADRACE_DOWNLOAD"
 _NO = frozenset(("0", "no", "false", "off", "never"))
 
 
-def prepared_on_demand(
+def prepare_on_demand(
     name: str | os.PathLike[str], data_dir: str | os.PathLike[str] | None, *, download: bool | None, missing: NoFiles
 ) -> None:
     """Prepare a missing dataset, if its name is known and downloads are allowed.
@@ -180,7 +180,7 @@ def _folder(
     try:
         return find_prepared(name_or_folder, data_dir)
     except NoFiles as missing:
-        prepared_on_demand(name_or_folder, data_dir, download=download, missing=missing)
+        prepare_on_demand(name_or_folder, data_dir, download=download, missing=missing)
     return find_prepared(name_or_folder, data_dir)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from headrace._arguments import choice, flag, word
+from headrace._arguments import check_choice, check_flag, check_text
 from headrace.contracts.csv import CSV
 from headrace.contracts.images import encoding_of
 from headrace.contracts.protocols import File
@@ -18,11 +18,11 @@ from headrace.formats.registry import (
     broken_entries,
     each_format,
     format_named,
+    format_names,
     format_of_content,
     format_of_name,
-    names,
-    without_number,
-    without_shard,
+    strip_number,
+    strip_shard,
 )
 from headrace.formats.table.base import verify_rows
 from headrace.formats.table.folders import refuse_managed
@@ -114,10 +114,10 @@ def open_records(
     verify: bool = True,
 ) -> Records:
     """As :func:`records`, but also opens tables, whose rows need not be bytes."""
-    word(format, "format", CSV)
-    word(compression, "compression")
-    choice(on_corrupt, "on_corrupt", ("raise", "skip"))
-    verify = flag(verify, "verify")
+    check_text(format, "format", CSV)
+    check_text(compression, "compression")
+    check_choice(on_corrupt, "on_corrupt", ("raise", "skip"))
+    verify = check_flag(verify, "verify")
     given = path_list(path)
     try:
         if format is None:
@@ -229,10 +229,10 @@ def _check_alike(paths: list[str], first: Format) -> None:
         return
     alike: dict[str, str] = {}
     for path in paths:  # The shards of a set have one name. There may be thousands of them.
-        alike.setdefault(without_shard(path), path)
+        alike.setdefault(strip_shard(path), path)
     endings: dict[str, str] = {}
     for name, path in alike.items():
-        endings.setdefault(os.path.splitext(without_number(base_name(name)))[1], path)
+        endings.setdefault(os.path.splitext(strip_number(base_name(name)))[1], path)
     for path in endings.values():
         if path == paths[0] or format_of_name(path, installed=False) in (None, first.name):
             continue
@@ -321,11 +321,11 @@ def _holds_rows(file: File, wrapper: Compression) -> bool:
 def _by_name(path: str, head: bytes, size: int | None) -> Format:
     name = format_of_name(path)
     if name is None:
-        raise _unknown_format(path, head, size)
+        raise _unknown_format_error(path, head, size)
     return format_named(name)
 
 
-def _unknown_format(path: str, head: bytes, size: int | None) -> UnknownFormat:
+def _unknown_format_error(path: str, head: bytes, size: int | None) -> UnknownFormat:
     """The error for a file of unknown format: what it seems to be, and what to do."""
     from headrace.formats.csv.sniff import is_text  # imported here, because other formats are recognised without it
     from headrace.io.json_text import ARRAY_HINT
@@ -352,7 +352,7 @@ def _unknown_format(path: str, head: bytes, size: int | None) -> UnknownFormat:
         found = f"the first bytes {head[:SHOWN_BYTES].hex(' ')}"
     return UnknownFormat(
         Where(path=path),
-        expected=f"a file of {' or '.join(names())}",
+        expected=f"a file of {' or '.join(format_names())}",
         found=found,
         hint=" ".join([hint, *(f"Broken format: {fault}" for fault in broken_entries())]),
     )

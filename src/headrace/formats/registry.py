@@ -27,16 +27,16 @@ __all__ = [
     "GROUP",
     "OWN",
     "broken_entries",
-    "csv_options",
     "each_format",
     "endings",
     "format_named",
+    "format_names",
     "format_of_content",
     "format_of_name",
-    "names",
+    "parse_csv_options",
     "register",
-    "without_number",
-    "without_shard",
+    "strip_number",
+    "strip_shard",
 ]
 
 
@@ -107,15 +107,15 @@ def format_named(name: str | CSV) -> Format:
     """
     if isinstance(name, str) and (found := _loaded.get(name)) is not None:
         return found
-    options = csv_options(name)
+    options = parse_csv_options(name)
     bare = "csv" if isinstance(name, CSV) else name.partition(":")[0].lower()
     found = None if isinstance(name, str) and ":" in name and options is None else _find(bare)
     if found is None:
         raise UnknownFormat(
             Where(),
-            expected=f"one of the formats {names()}",
+            expected=f"one of the formats {format_names()}",
             found=repr(name),
-            hint=did_you_mean(bare, names()),
+            hint=did_you_mean(bare, format_names()),
         )
     if options is None or found.sink is None:
         return found
@@ -138,7 +138,7 @@ def _load_own(name: str) -> Format:
     return _loaded[name]
 
 
-def names() -> list[str]:
+def format_names() -> list[str]:
     """The names of all formats, including those with broken entry points."""
     return list(dict.fromkeys([*OWN, *_registered, *_entries()]))
 
@@ -182,24 +182,24 @@ def _load_entry(name: str) -> Format:
     first, *others = _entries()[name]
     by = _distribution(first)
     if name in OWN:
-        raise _broken(by, "a name that no format of Headrace itself has", repr(name), f"Uninstall {by}.")
+        raise _broken_error(by, "a name that no format of Headrace itself has", repr(name), f"Uninstall {by}.")
     if others:
         every = sorted([by, *map(_distribution, others)])
-        raise _broken(
+        raise _broken_error(
             None, f"one distribution with a format {name!r}", ", ".join(every), "Uninstall all but one of them."
         )
     place = f"a headrace.formats.Format {name!r} at {first.value}"
     try:
         found = first.load()
     except Exception as error:
-        raise _broken(by, place, f"{type(error).__name__}: {error}", f"Update or uninstall {by}.") from error
+        raise _broken_error(by, place, f"{type(error).__name__}: {error}", f"Update or uninstall {by}.") from error
     if not isinstance(found, Format) or found.name != name or not NAME.fullmatch(name):
         shown = (
             f"a format named {found.name!r}"
             if isinstance(found, Format)
             else f"an object of type {type(found).__name__}"
         )
-        raise _broken(by, place, shown, f"Update or uninstall {by}.")
+        raise _broken_error(by, place, shown, f"Update or uninstall {by}.")
     return found
 
 
@@ -207,12 +207,12 @@ def _distribution(entry: EntryPoint) -> str:
     return "an unknown distribution" if entry.dist is None else f"{entry.dist.name} {entry.dist.version}"
 
 
-def _broken(by: str | None, expected: str, found: str, hint: str) -> UnknownFormat:
+def _broken_error(by: str | None, expected: str, found: str, hint: str) -> UnknownFormat:
     of = "" if by is None else f" from the entry point of {by}"
     return UnknownFormat(Where(), expected=f"{expected}{of}", found=found, hint=hint)
 
 
-def csv_options(name: str | CSV | None) -> CSV | None:
+def parse_csv_options(name: str | CSV | None) -> CSV | None:
     """The CSV options in the format that a caller gave; ``None`` without any."""
     if isinstance(name, CSV) or name is None:
         return name
@@ -250,19 +250,19 @@ def format_of_name(path: str | os.PathLike[str], *, installed: bool = True) -> s
     return None
 
 
-def without_number(name: str) -> str:
+def strip_number(name: str) -> str:
     """A file name without the number of its shard.
 
-    >>> without_number("train.tfrecord-00000-of-00008"), without_number("part.csv.3"), without_number("sound.mp3")
+    >>> strip_number("train.tfrecord-00000-of-00008"), strip_number("part.csv.3"), strip_number("sound.mp3")
     ('train.tfrecord', 'part.csv', 'sound.mp3')
     """
     return NUMBER_END.sub("", SHARD_END.sub("", name))
 
 
-def without_shard(path: str) -> str:
+def strip_shard(path: str) -> str:
     """A path without the number of its shard.
 
-    >>> without_shard("data/train.tfrecord-00000-of-00008"), without_shard("data/part.csv.3")
+    >>> strip_shard("data/train.tfrecord-00000-of-00008"), strip_shard("data/part.csv.3")
     ('data/train.tfrecord', 'data/part.csv.3')
     """
     return SHARD_END.sub("", path) if "-of-" in path else path

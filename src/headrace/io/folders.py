@@ -13,7 +13,7 @@ from typing import TypeAlias
 from headrace.errors import NoFiles, UnsupportedData, Where
 from headrace.io.faults import name_in_errors, name_target
 from headrace.io.paths import SIDECARS, TEMPORARIES, PathLike, absolute, is_file, natural_key
-from headrace.io.store.listing import list_below, list_folder, list_tree, no_listing, objects_exist
+from headrace.io.store.listing import list_below, list_folder, list_tree, listing_error, objects_exist
 from headrace.io.store.upload import (
     check_writable,
     folder_exists_error,
@@ -89,10 +89,10 @@ class Listing:
 
 def _list_store(folder: str) -> Listing:
     if not is_listing(folder):
-        raise no_listing(folder, "a folder")
+        raise listing_error(folder, "a folder")
     objects, folders = list_folder(folder)
     if not objects and not folders:
-        raise _no_folder(folder)
+        raise _folder_error(folder)
     files = [base_name(each) for each in objects]
     return Listing.sorted(folder, filter(is_visible, files), filter(is_visible, map(base_name, folders)))
 
@@ -102,7 +102,7 @@ def is_visible(name: str) -> bool:
     return name[:1] not in ("", ".") and not name.endswith(TEMPORARIES)
 
 
-def _no_folder(folder: str) -> NoFiles:
+def _folder_error(folder: str) -> NoFiles:
     return NoFiles(Where(path=folder), expected="a folder", found="nothing with that prefix")
 
 
@@ -141,7 +141,7 @@ class _StoreTree:
                 if all(map(is_visible, parts)):
                     add(parts)
         if not self._files[""] and not self._folders[""]:
-            raise _no_folder(root)
+            raise _folder_error(root)
 
     def _add_file(self, parts: list[str]) -> None:
         *folders, name = parts
@@ -164,7 +164,7 @@ class _StoreTree:
             return Listing.of(folder)
         within = within[len(self.root) + 1 :]
         if within not in self._files:
-            raise _no_folder(folder)
+            raise _folder_error(folder)
         return Listing.sorted(folder, self._files[within], self._folders[within])
 
 

@@ -74,11 +74,11 @@ def path_list(given: object) -> list[PathLike]:
         if isinstance(given, set | frozenset):
             raise TypeError("a set of paths has no order: pass a list, such as sorted(paths)")
         if not isinstance(given, Iterable) or isinstance(given, bytes | bytearray | Mapping) or _is_data(given):
-            raise _not_a_path(given, "as a path")
+            raise _path_error(given, "as a path")
     paths: list[PathLike] = []
     for path in given:
         if not isinstance(path, str) and not isinstance(path, os.PathLike):
-            raise _not_a_path(path, "in the list of paths")
+            raise _path_error(path, "in the list of paths")
         paths.append(path)
     return paths
 
@@ -103,7 +103,7 @@ def reading_hint(given: object) -> str:
     return ""
 
 
-def _not_a_path(given: object, place: str) -> TypeError:
+def _path_error(given: object, place: str) -> TypeError:
     library = type(given).__module__.partition(".")[0]
     if library in FRAMES:
         hint = reading_hint(given) or f"headrace.adapters.{FRAMES[library]}(...) makes a source of it."

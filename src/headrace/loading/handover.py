@@ -14,7 +14,7 @@ from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged
 from headrace.errors import DataError, UnsupportedData, Where
 
-__all__ = ["Arrive", "Convert", "CudaStage", "To", "converter", "handover", "jax_putter"]
+__all__ = ["Arrive", "Convert", "CudaStage", "To", "make_converter", "make_handover", "make_jax_putter"]
 
 REGISTERED = 2
 """What ``dtype.isbuiltin`` is for dtypes that another package adds to NumPy, such as bfloat16 of ``ml_dtypes``."""
@@ -69,7 +69,7 @@ class CudaStage:
         return staged.batch
 
 
-def jax_putter(jax: Any, device: Any) -> Callable[[Any], Any]:
+def make_jax_putter(jax: Any, device: Any) -> Callable[[Any], Any]:
     """A function that puts an array on a device or a sharding.
 
     With a sharding over several processes, each process passes its own part of the batch.
@@ -92,7 +92,7 @@ ConvertMany = Callable[[list[npt.NDArray[Any]]], list[Any] | None]
 Arrive = Callable[[Any], Any]
 
 
-def handover(to: To, device: Any) -> tuple[Convert | None, Arrive | None]:
+def make_handover(to: To, device: Any) -> tuple[Convert | None, Arrive | None]:
     """The last step of making a batch, and a step for when the consumer takes it.
 
     Only torch with a GPU needs the second: there the consumer's stream waits for copies on another one.
@@ -103,7 +103,7 @@ def handover(to: To, device: Any) -> tuple[Convert | None, Arrive | None]:
         UnsupportedData: There is no such device.
     """
     if device is None:
-        return converter(to), None
+        return make_converter(to), None
     if to == "jax":
         jax = require("jax", extra="jax")
         numbers = _JaxConverter(jax, device)
@@ -122,7 +122,7 @@ def handover(to: To, device: Any) -> tuple[Convert | None, Arrive | None]:
     if found.type != "cuda":
         return _convert_and_move(torch, lambda tensor: tensor.to(found)), None
     stage = CudaStage(torch, found)
-    return _staging(torch, stage), stage.arrive
+    return _make_stager(torch, stage), stage.arrive
 
 
 def _convert_and_move(torch: Any, move: Convert) -> Convert:
@@ -136,7 +136,7 @@ def _convert_and_move(torch: Any, move: Convert) -> Convert:
     return _convert_all(convert_and_move, offsets=convert, own=torch.Tensor, place=move)
 
 
-def _staging(torch: Any, stage: CudaStage) -> Convert:
+def _make_stager(torch: Any, stage: CudaStage) -> Convert:
     def begin(batch: Any) -> Any:
         moved: list[Any] = []
 
@@ -151,7 +151,7 @@ def _staging(torch: Any, stage: CudaStage) -> Convert:
     return begin
 
 
-def converter(to: To) -> Convert | None:
+def make_converter(to: To) -> Convert | None:
     """A function that converts a batch of NumPy arrays to one of ``to``; ``None`` for NumPy itself.
 
     It converts the arrays inside dicts, lists and tuples; other mappings become dicts. Values without an equivalent stay unchanged: text
@@ -208,7 +208,7 @@ def _convert_all(
             return type(value)(map(go, value)) if not hasattr(value, "_fields") else type(value)(*map(go, value))
         if isinstance(value, Ragged):
             if is_divided and _is_number(value.dtype):
-                raise _no_equal_rows(value)
+                raise _ragged_sharding_error(value)
             is_array = isinstance(value.offsets, np.ndarray)
             return Ragged.trust(go(value.values), offsets(value.offsets) if offsets and is_array else value.offsets)
         if isinstance(value, own):
@@ -236,12 +236,12 @@ def _to_torch() -> Callable[[npt.NDArray[Any]], Any]:
         dtype = array.dtype
         if not _is_number(dtype):
             return array
-        if not array.flags.writeable or not dtype.isnative or not _is_even(array):
+        if not array.flags.writeable or not dtype.isnative or not _is_shareable(array):
             array = array.astype(dtype.newbyteorder("="))
         if dtype.isbuiltin == REGISTERED:
             kind = getattr(torch, dtype.name, None)
             if kind is None or not kind.is_floating_point or kind.itemsize != dtype.itemsize:
-                raise _no_equivalent(dtype, "PyTorch")
+                raise _dtype_error(dtype, "PyTorch")
             return from_numpy(array.view(f"u{dtype.itemsize}")).view(kind)
         return from_numpy(array.view(array.dtype.str))  # long and long long are one type to torch
 
@@ -260,7 +260,7 @@ class _JaxConverter:
 
     def __init__(self, jax: Any, device: Any) -> None:
         self._jax = jax
-        self._put = jax_putter(jax, device)
+        self._put = make_jax_putter(jax, device)
         self._is_sharding = isinstance(device, jax.sharding.Sharding)
         self._settings = JaxSettings.read(jax)  # those of the loop, for all of its batches: any thread may convert one
 
@@ -274,11 +274,11 @@ class _JaxConverter:
         except (TypeError, RuntimeError) as error:
             if array.dtype.isbuiltin != REGISTERED:
                 raise
-            raise _no_equivalent(array.dtype, "JAX") from error
+            raise _dtype_error(array.dtype, "JAX") from error
         except ValueError as error:
             if not self._is_sharding:
                 raise
-            raise _no_division(array, error) from error
+            raise _division_error(array, error) from error
 
     def convert_many(self, arrays: list[npt.NDArray[Any]]) -> list[Any] | None:
         """The JAX arrays, or ``None`` if one is refused, or for a sharding, whose function may take no lists."""
@@ -304,7 +304,7 @@ class _JaxConverter:
 
 def _jax_placer(jax: Any, device: Any) -> Convert:
     """A function that puts JAX's own arrays on a device or a sharding."""
-    put = jax_putter(jax, device)
+    put = make_jax_putter(jax, device)
 
     def place(array: Any) -> Any:
         if not array.is_fully_addressable:  # it is divided among processes already
@@ -314,7 +314,7 @@ def _jax_placer(jax: Any, device: Any) -> Convert:
         except ValueError as error:
             if not isinstance(device, jax.sharding.Sharding):
                 raise
-            raise _no_division(array, error) from error
+            raise _division_error(array, error) from error
 
     return place
 
@@ -324,12 +324,12 @@ def _is_number(dtype: np.dtype[Any]) -> bool:
     return (dtype.kind in "biufc" and dtype.char not in "gG") or dtype.isbuiltin == REGISTERED
 
 
-def _is_even(array: npt.NDArray[Any]) -> bool:
+def _is_shareable(array: npt.NDArray[Any]) -> bool:
     """Whether a tensor can share an array's memory: no axis is reversed, or a field among others of other sizes."""
     return array.flags.aligned and not any(stride < 0 or stride % array.itemsize for stride in array.strides)
 
 
-def _no_equal_rows(value: Ragged) -> UnsupportedData:
+def _ragged_sharding_error(value: Ragged) -> UnsupportedData:
     return UnsupportedData(
         Where(),
         expected="rows of one length, which a sharding divides among devices",
@@ -338,7 +338,7 @@ def _no_equal_rows(value: Ragged) -> UnsupportedData:
     )
 
 
-def _no_division(array: npt.NDArray[Any], error: ValueError) -> UnsupportedData:
+def _division_error(array: npt.NDArray[Any], error: ValueError) -> UnsupportedData:
     return UnsupportedData(
         Where(),
         expected="an array that the sharding divides among its devices",
@@ -347,7 +347,7 @@ def _no_division(array: npt.NDArray[Any], error: ValueError) -> UnsupportedData:
     )
 
 
-def _no_equivalent(dtype: np.dtype[Any], library: str) -> UnsupportedData:
+def _dtype_error(dtype: np.dtype[Any], library: str) -> UnsupportedData:
     hint = "Convert it in map or map_batch, as with array.astype(np.float32)."
     return UnsupportedData(Where(), expected=f"numbers of a dtype that {library} has", found=dtype.name, hint=hint)
 
@@ -361,7 +361,7 @@ def _check_fits(array: npt.NDArray[Any]) -> None:
     elif array.dtype.kind in "iu":
         limits = np.iinfo(np.int32 if array.dtype.kind == "i" else np.uint32)
         if array.min() < limits.min or array.max() > limits.max:
-            raise _too_large("integers", limits.dtype, array, array.min(), array.max())
+            raise _narrowing_error("integers", limits.dtype, array, array.min(), array.max())
 
 
 def _check_floats_fit(array: npt.NDArray[Any]) -> None:
@@ -375,10 +375,12 @@ def _check_floats_fit(array: npt.NDArray[Any]) -> None:
     finite = array[np.isfinite(array)]  # also where there is a NaN, which no comparison finds
     with np.errstate(over="ignore"):
         if finite.size and np.isinf([np.float32(finite.min()), np.float32(finite.max())]).any():
-            raise _too_large("floats", np.dtype(np.float32), array, finite.min(), finite.max())
+            raise _narrowing_error("floats", np.dtype(np.float32), array, finite.min(), finite.max())
 
 
-def _too_large(kind: str, dtype: np.dtype[Any], array: npt.NDArray[Any], least: Any, most: Any) -> UnsupportedData:
+def _narrowing_error(
+    kind: str, dtype: np.dtype[Any], array: npt.NDArray[Any], least: Any, most: Any
+) -> UnsupportedData:
     return UnsupportedData(
         Where(),
         expected=f"{kind} that fit into the {dtype} that JAX makes of {array.dtype}",

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from headrace._arguments import choice, feature_names, whole
+from headrace._arguments import check_choice, check_integer, list_feature_names
 from headrace._numbers import choose_fill, place_values
 from headrace.contracts.values import LONG, Batch, Indices, Ragged, take_rows
 from headrace.errors import NoSuchFeature, SchemaMismatch, UnsupportedData, Where, did_you_mean
@@ -62,13 +62,13 @@ class Pad:
         fill: Any = None,
         truncate: bool = False,
     ) -> None:
-        length = None if length is None else whole(length, "length", least=1)
-        multiple = whole(multiple, "multiple", least=1)
+        length = None if length is None else check_integer(length, "length", least=1)
+        multiple = check_integer(multiple, "multiple", least=1)
         if truncate and length is None:
             raise ValueError("truncate=True needs a length")
         _put(
             self,
-            features=feature_names(features, "features"),
+            features=list_feature_names(features, "features"),
             length=length,
             multiple=multiple,
             fill=fill,
@@ -121,7 +121,7 @@ class Bucket:
     truncate: bool
 
     def __init__(self, feature: str, *, bounds: Sequence[int], fill: Any = None, truncate: bool = False) -> None:
-        bounds = tuple(whole(bound, "a bound") for bound in bounds)
+        bounds = tuple(check_integer(bound, "a bound") for bound in bounds)
         grows = all(low < high for low, high in pairwise(bounds))
         if not bounds or bounds[0] < 1 or not grows:
             raise ValueError(f"bounds grow from at least 1, got {bounds}")
@@ -180,9 +180,9 @@ class Pack:
     def __init__(
         self, features: str | Sequence[str], *, length: int, fill: Any = None, overlong: Overlong = "raise"
     ) -> None:
-        length = whole(length, "length", least=1)
-        choice(overlong, "overlong", OVERLONG)
-        _put(self, features=feature_names(features, "features"), length=length, fill=fill, overlong=overlong)
+        length = check_integer(length, "length", least=1)
+        check_choice(overlong, "overlong", OVERLONG)
+        _put(self, features=list_feature_names(features, "features"), length=length, fill=fill, overlong=overlong)
 
     def __call__(self, batch: Mapping[str, Any]) -> Batch:
         """The packed batch."""

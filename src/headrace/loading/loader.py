@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from headrace import _hooks, _native
-from headrace._arguments import choice, flag, function, whole
+from headrace._arguments import check_choice, check_flag, check_integer, function
 from headrace.contracts.protocols import (
     BringsOrder,
     Fingerprinted,
@@ -24,13 +24,13 @@ from headrace.contracts.records import Shard
 from headrace.contracts.values import Batch, Batch_co, MadeBatch
 from headrace.errors import StateMismatch, Where
 from headrace.io.system import cached_property, usable_cores, usable_memory
-from headrace.loading.handover import To, handover
+from headrace.loading.handover import To, make_handover
 from headrace.loading.iteration import Batches, LoaderPosition, RunPlan
 from headrace.loading.prefetch import count_threads
-from headrace.loading.ranks import ShardLike, ray_shard, resolve_shard
+from headrace.loading.ranks import ShardLike, find_ray_shard, resolve_shard
 from headrace.loading.report import LoaderReport
 from headrace.loading.rounds import Cursor, JobMemory, RoundPlan
-from headrace.loading.thread_choice import ThreadChoice, remembered_choice
+from headrace.loading.thread_choice import ThreadChoice, recall_choice
 from headrace.loading.workers.pool import StartMethod, check_workers
 from headrace.sampling.samplers import InOrder, Shuffled, check_seed
 from headrace.sources.operations.near_misses import FOR_LOADERS, explain_missing
@@ -140,8 +140,8 @@ class Loader(Iterable[Batch_co]):
         device: Any = None,
     ) -> None:
         source = _as_source(source)
-        shuffle, drop_last = flag(shuffle, "shuffle"), flag(drop_last, "drop_last")
-        seed = check_seed(whole(seed, "seed"))
+        shuffle, drop_last = check_flag(shuffle, "shuffle"), check_flag(drop_last, "drop_last")
+        seed = check_seed(check_integer(seed, "seed"))
         _check_order(sampler)
         if shuffle and sampler is not None:
             raise ValueError("a sampler is an order: give either shuffle=True or sampler=, not both")
@@ -151,22 +151,22 @@ class Loader(Iterable[Batch_co]):
         self._sampler = sampler
         self._seed = seed if shuffle else None
         self._random_seed = seed if _is_random(source) else None
-        self._epochs = None if epochs is None else whole(epochs, "epochs", least=1, most=MOST_EPOCHS)
-        choice(to, "to", ("numpy", "torch", "jax"))
+        self._epochs = None if epochs is None else check_integer(epochs, "epochs", least=1, most=MOST_EPOCHS)
+        check_choice(to, "to", ("numpy", "torch", "jax"))
         self._shard, self._takes_default_shard = resolve_shard(shard, to), shard is None
-        self._layout = RoundPlan(self._shard.world, whole(batch_size, "batch_size", least=1), drop_last)
+        self._layout = RoundPlan(self._shard.world, check_integer(batch_size, "batch_size", least=1), drop_last)
         _check_multiple(source, self._layout.batch_size)
         self._map_batch = function(map_batch, "map_batch")
         self._workers = check_workers(workers, threads, start_method)
         self._start_method = start_method
         self._threads = 0 if self._workers else count_threads(threads)
         self._requests_threads = threads is not None
-        self._prefetch = whole(prefetch, "prefetch")
+        self._prefetch = check_integer(prefetch, "prefetch")
         self._memory = JobMemory()
         self._to: To = to
         self._device = device
         _native.pool_keep(idle_bytes(usable_memory()))
-        handover(to, device)  # report a missing package now, not at the first batch
+        make_handover(to, device)  # report a missing package now, not at the first batch
         self._progress = LoaderPosition(Cursor(0, 0))
 
     batch_sampler = None  # PyTorch Lightning reads it of every validation loader that has a sampler
@@ -247,10 +247,10 @@ class Loader(Iterable[Batch_co]):
         if not isinstance(state, Mapping):
             raise TypeError(f"a state is the dict that state_dict() gave, got {type(state).__name__} {state!r:.80}")
         if state.get("version") != STATE_VERSION:
-            raise _mismatch("version", repr(STATE_VERSION), state.get("version"))
+            raise _state_error("version", repr(STATE_VERSION), state.get("version"))
         for name, value in self._identity.items():
             if state.get(name) != value:
-                raise _mismatch(name, repr(value), state.get(name))
+                raise _state_error(name, repr(value), state.get(name))
         epoch = _count_in(state, "epoch", MOST_EPOCHS)
         position = _count_in(state, "position", len(self.sampler))
         self._progress = LoaderPosition(Cursor(epoch, position), finished=self._progress.finished)
@@ -292,7 +292,7 @@ class Loader(Iterable[Batch_co]):
 
     def _recipe(self) -> RunPlan:
         is_plain = self._sampler is None and self._seed is None and self._random_seed is None
-        convert, arrive = handover(self._to, self._device)
+        convert, arrive = make_handover(self._to, self._device)
         ahead = self._prefetch * (self._workers or self._threads + 1)
         thread_choice = self._choice(ahead)
         return RunPlan(
@@ -320,7 +320,7 @@ class Loader(Iterable[Batch_co]):
             return None
         # The code, not the function: that may refer to the source, and would keep it alive.
         settings = (self.batch_size, self._seed is None, self._to, getattr(self._map_batch, "__code__", None))
-        return remembered_choice(self._source, settings, ahead).claim()
+        return recall_choice(self._source, settings, ahead).claim()
 
     if not TYPE_CHECKING:
         __getattr__ = explain_missing(FOR_LOADERS)
@@ -332,7 +332,7 @@ class Loader(Iterable[Batch_co]):
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Ray sends a loader that was made outside of a training function to every worker: each reads its own part there."""
         self.__dict__.update(state)
-        shard = ray_shard() if self._takes_default_shard else None
+        shard = find_ray_shard() if self._takes_default_shard else None
         if shard is not None:
             self._shard = shard
             self._layout = RoundPlan(shard.world, self._layout.batch_size, self._layout.drop_last)
@@ -385,12 +385,12 @@ def _check_multiple(source: object, batch_size: int) -> None:
 def _count_in(state: Mapping[str, Any], name: str, most: int) -> int:
     """A count in a state."""
     try:
-        return whole(state.get(name), name, most=most)
+        return check_integer(state.get(name), name, most=most)
     except (TypeError, ValueError):
-        raise _mismatch(name, f"an integer from 0 to {most}", state.get(name)) from None
+        raise _state_error(name, f"an integer from 0 to {most}", state.get(name)) from None
 
 
-def _mismatch(name: str, expected: str, found: object) -> StateMismatch:
+def _state_error(name: str, expected: str, found: object) -> StateMismatch:
     return StateMismatch(
         Where(),
         expected=f"{expected} as {name!r} of the state",

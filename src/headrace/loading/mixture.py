@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace import _hooks
-from headrace._arguments import check_integers, choice, flag, whole
+from headrace._arguments import check_choice, check_flag, check_integer, check_integers
 from headrace.contracts.feature import Feature
 from headrace.contracts.protocols import (
     CutsCleanly,
@@ -94,11 +94,11 @@ class Mixture:
         self, sources: Weights, *, stop: Stop = "first", shuffle: bool = False, seed: int = 0, quotas: bool = False
     ) -> None:
         pairs = _pairs(sources)
-        choice(stop, "stop", ("first", "all"))
+        check_choice(stop, "stop", ("first", "all"))
         self.stop: Stop = stop
-        self.shuffle = shuffle = flag(shuffle, "shuffle")
-        self.seed = seed = check_seed(whole(seed, "seed"))
-        self.quotas = quotas = flag(quotas, "quotas")
+        self.shuffle = shuffle = check_flag(shuffle, "shuffle")
+        self.seed = seed = check_seed(check_integer(seed, "seed"))
+        self.quotas = quotas = check_flag(quotas, "quotas")
         self.sources: tuple[ReadsBatches, ...] = tuple(
             source.ordered(shuffle=True, seed=self._seed_of(number + 1) * _SEED_STEP % (1 << 64))[0]
             if shuffle and isinstance(source, Mixture)

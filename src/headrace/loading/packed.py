@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace import _hooks, _native
-from headrace._arguments import choice, feature_names, whole
+from headrace._arguments import check_choice, check_integer, list_feature_names
 from headrace.contracts.feature import Feature
 from headrace.contracts.protocols import SourceLike
 from headrace.contracts.random_keys import RandomKeys
@@ -76,10 +76,12 @@ class Packed(Source):
         overlong: Overlong = "raise",
         lengths: npt.ArrayLike | None = None,
     ) -> None:
-        length = whole(length, "length", least=1, most=MOST_LENGTH)
-        choice(overlong, "overlong", OVERLONG)
+        length = check_integer(length, "length", least=1, most=MOST_LENGTH)
+        check_choice(overlong, "overlong", OVERLONG)
         node: Node = _hooks.as_source(source).node
-        plan = PackingPlan(node, feature_names(feature, "feature"), length, overlong, _check_given(lengths, len(node)))
+        plan = PackingPlan(
+            node, list_feature_names(feature, "feature"), length, overlong, _check_given(lengths, len(node))
+        )
         super().__init__(PackedNode(node, plan, fill))
 
     @property

@@ -19,7 +19,7 @@ from time import monotonic, perf_counter_ns
 from typing import Any, Generic, TypeVar
 
 from headrace import _native
-from headrace._arguments import whole
+from headrace._arguments import check_integer
 from headrace.io.system import as_pool_thread, usable_cores
 from headrace.io.threads import FORKS, ConsumerContext, start_thread
 from headrace.loading.thread_choice import ThreadChoice
@@ -80,7 +80,7 @@ def count_threads(threads: int | None) -> int:
     """How many threads a loader has: as many as asked for, by default one fewer than there are cores."""
     if threads is None:
         return min(max(usable_cores() - 1, 1), MAX_THREADS)
-    return whole(threads, "threads")
+    return check_integer(threads, "threads")
 
 
 Tasks = SimpleQueue[Task[T] | None]

@@ -10,23 +10,23 @@ from headrace._optional import require
 from headrace.contracts.records import Shard
 from headrace.loading.handover import To
 
-__all__ = ["ShardLike", "default_shard", "ray_shard", "resolve_shard"]
+__all__ = ["ShardLike", "find_default_shard", "find_ray_shard", "resolve_shard"]
 
 ShardLike: TypeAlias = Shard | Literal["ray"] | None
 """What ``Loader(shard=...)`` takes."""
 
 
 def resolve_shard(shard: ShardLike, to: To) -> Shard:
-    """The shard that a caller asks for; ``None`` is :func:`default_shard`, ``"ray"`` the rank in Ray Train.
+    """The shard that a caller asks for; ``None`` is :func:`find_default_shard`, ``"ray"`` the rank in Ray Train.
 
     Raises:
         TypeError: It is something else.
         ValueError: ``"ray"`` outside of a training function, or the default is impossible.
     """
     if shard is None:
-        return default_shard(to)
+        return find_default_shard(to)
     if shard == "ray":
-        found = ray_shard()
+        found = find_ray_shard()
         if found is None:
             raise ValueError(
                 "shard='ray' takes the rank from Ray Train, but this process is running no training function of it. Make the "
@@ -38,7 +38,7 @@ def resolve_shard(shard: ShardLike, to: To) -> Shard:
     return shard
 
 
-def default_shard(to: To) -> Shard:
+def find_default_shard(to: To) -> Shard:
     """The default shard of this process: the first of these that applies.
 
     - ``torch.distributed``, once it is initialised.
@@ -51,7 +51,7 @@ def default_shard(to: To) -> Shard:
     Raises:
         ValueError: the environment names an impossible rank, or Ray Train has another number of workers than torch or JAX.
     """
-    in_ray = ray_shard()
+    in_ray = find_ray_shard()
     found = _torch_shard() or (_jax_shard() if _is_jax_initialised() else None)
     if found is not None and in_ray is not None and found.world != in_ray.world:
         raise ValueError(
@@ -63,7 +63,7 @@ def default_shard(to: To) -> Shard:
     return _launched_shard() if found is None else found
 
 
-def ray_shard() -> Shard | None:
+def find_ray_shard() -> Shard | None:
     """The rank of this process in Ray Train; ``None`` outside of a training function. Does not import Ray."""
     get_context = getattr(sys.modules.get("ray.train"), "get_context", None)
     if get_context is None:

@@ -23,7 +23,7 @@ from weakref import WeakKeyDictionary, ref
 
 from headrace.loading.rounds import JobMemory, Segment
 
-__all__ = ["ThreadChoice", "remembered_choice"]
+__all__ = ["ThreadChoice", "recall_choice"]
 
 SEGMENT_NS = 4_000_000
 """The least duration of a segment. Linux adds the processor time of other cores at every tick, which is as long on most systems."""
@@ -366,7 +366,7 @@ _latest: OrderedDict[Hashable, tuple[ThreadChoice, ref[Any] | None]] = OrderedDi
 """The latest choice for each kind of source and settings, and its source."""
 
 
-def remembered_choice(source: object, settings: Hashable, ahead: int) -> ThreadChoice:
+def recall_choice(source: object, settings: Hashable, ahead: int) -> ThreadChoice:
     """The choice for a source under some settings: loaders made later continue with what earlier ones found.
 
     Some programs open the same files for each epoch. So a source that is new continues with the choice of the latest one of its kind, if that

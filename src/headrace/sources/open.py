@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 
 from headrace import _hooks
-from headrace._arguments import names, word
+from headrace._arguments import check_names, check_text
 from headrace.codecs.example.codec import ExampleCodec
 from headrace.codecs.infer import RawCodec, infer_payloads, infer_schema
 from headrace.contracts.csv import CSV
@@ -21,7 +21,7 @@ from headrace.contracts.schema import Schema
 from headrace.errors import DataError, NoFiles, UnsupportedData, Where, did_you_mean
 from headrace.formats.framed.records import FramedRecords
 from headrace.formats.open import open_records
-from headrace.formats.registry import format_named, format_of_name, without_number
+from headrace.formats.registry import format_named, format_of_name, strip_number
 from headrace.formats.table.folders import SPLITS, refuse_managed
 from headrace.io.folders import Listing
 from headrace.io.paths import expand, path_list
@@ -96,9 +96,9 @@ def open(
         NoFiles, UnknownFormat, CorruptFile, CorruptRecord, SchemaMismatch: See :mod:`headrace.errors`.
         MissingExtra: On reading images without the extra ``images``.
     """
-    word(codec, "codec")
-    names(columns, "columns")
-    names(image_columns, "image_columns")
+    check_text(codec, "codec")
+    check_names(columns, "columns")
+    check_names(image_columns, "image_columns")
     decode = decode if decode is True else check_decoding(decode)
     given = None if schema is None else Schema(schema)
     stored = None if given is None else stored_schema(given)
@@ -184,7 +184,7 @@ def _open_split(path: Paths, split: SplitLike, open_files: Callable[[Paths], Sou
 
 def _is_one_set(files: Sequence[str]) -> bool:
     """Whether this is one file, or the shards of one."""
-    return len({without_number(file) for file in files}) == 1
+    return len({strip_number(file) for file in files}) == 1
 
 
 def _split_folders(path: Paths, names: list[str]) -> dict[str, str] | None:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace import _hooks
-from headrace._arguments import check_callable, flag, refuse_index
+from headrace._arguments import check_callable, check_flag, index_error
 from headrace.contracts.protocols import SourceLike
 from headrace.contracts.random_keys import RandomKeys, read_batch
 from headrace.contracts.records import Records, Shard, Skipped, Table
@@ -82,7 +82,7 @@ def as_indices(indices: npt.ArrayLike, n: int) -> Indices:
         if low >= 0 and high < n:
             return array
     if array.ndim != 1 or array.dtype.kind not in "iu":
-        raise refuse_index(array)
+        raise index_error(array)
     if array.dtype == np.uint64 and int(array.max()) >= n:  # beyond int64 they would turn negative
         raise IndexError(f"index {array.max()} is outside a source of {n} examples")
     array = array.astype(np.int64, copy=False)
@@ -232,7 +232,7 @@ class Source(Sequence[Example_co]):
         Raises:
             TransformError: On reading, if ``function`` fails; names the example, with the cause chained.
         """
-        return Source(Mapped(self.node, check_callable(function, "function"), seeded=flag(seeded, "seeded")))
+        return Source(Mapped(self.node, check_callable(function, "function"), seeded=check_flag(seeded, "seeded")))
 
     def filter(self, predicate: Callable[[Example_co], bool]) -> Source[Example_co]:
         """The examples for which ``predicate`` is true. It may not return None, because a missing ``return`` would leave out all examples.
@@ -273,7 +273,7 @@ class Source(Sequence[Example_co]):
         they change. Other processes wait for the one that stores. After a kill, the next call begins again. ``progress`` shows a bar.
         ValueError refuses seeded functions, SchemaMismatch and UnsupportedData a feature that cannot be stored.
         """
-        return Source(store_node(self.node, path, key, progress=flag(progress, "progress")))
+        return Source(store_node(self.node, path, key, progress=check_flag(progress, "progress")))
 
     def shard(self, rank: int, world: int) -> Source[Example_co]:
         """Part ``rank`` of ``world`` consecutive parts whose lengths differ by at most one."""

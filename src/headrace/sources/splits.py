@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Literal, TypeAlias
 
-from headrace._arguments import whole
+from headrace._arguments import check_integer
 from headrace.errors import UnsupportedData, Where
 
 __all__ = ["AnyName", "Piece", "ReadInstruction", "SplitLike", "even_splits", "resolve_split", "split_names"]
@@ -52,14 +52,14 @@ def _pieces_of(text: str, sizes: Mapping[str, int], shard_sizes: Mapping[str, Se
 def _pieces(text: str, part: str, sizes: Mapping[str, int], shard_sizes: Mapping[str, Sequence[int]]) -> list[Piece]:
     match = re.fullmatch(_PART, part)
     if match is None:
-        raise _refusal(text, expected=_GRAMMAR, found=f"{part!r}")
+        raise _split_error(text, expected=_GRAMMAR, found=f"{part!r}")
     name, is_cut = match["name"], "[" in part
     if name == "all":
         if is_cut:
-            raise _refusal(text, expected="'all' without brackets", found=f"{part!r}")
+            raise _split_error(text, expected="'all' without brackets", found=f"{part!r}")
         return [(each, 0, n) for each, n in sizes.items()]
     if name not in sizes:
-        raise _refusal(text, expected=f"one of the splits {sorted(sizes)}", found=f"{name!r}")
+        raise _split_error(text, expected=f"one of the splits {sorted(sizes)}", found=f"{name!r}")
     n = sizes[name]
     if not is_cut:
         return [(name, 0, n)]
@@ -94,13 +94,13 @@ def _unit(match: re.Match[str], text: str) -> str:
         return "shard"
     units = {unit for unit in (match["start_unit"], match["stop_unit"]) if unit is not None}
     if len(units) > 1:
-        raise _refusal(text, expected="one unit for both bounds", found=" and ".join(sorted(units)))
+        raise _split_error(text, expected="one unit for both bounds", found=" and ".join(sorted(units)))
     return units.pop() if units else ""
 
 
 def _ruler(unit: str, n: int, shard_sizes: Sequence[int] | None, text: str) -> _Ruler:
     if unit == "shard" and shard_sizes is None:
-        raise _refusal(
+        raise _split_error(
             text, expected="bounds in examples or per cent", found="'shard', but the shards are not known here"
         )
     return _Ruler(unit, n, tuple(accumulate(shard_sizes or (), initial=0)))
@@ -111,7 +111,7 @@ def _bounds(match: re.Match[str], ruler: _Ruler, text: str) -> tuple[int, int]:
         first = _number(match["single"], ruler, text)
         first += ruler.limit if first < 0 else 0
         if first >= ruler.limit:
-            raise _outside(text, match["single"], ruler)
+            raise _range_error(text, match["single"], ruler)
         return ruler.position(first), ruler.position(first + 1)
     start = ruler.position(_number(match["start"], ruler, text)) if match["start"] is not None else 0
     stop = ruler.position(_number(match["stop"], ruler, text)) if match["stop"] is not None else ruler.n
@@ -123,18 +123,18 @@ def _number(digits: str, ruler: _Ruler, text: str) -> float:
         value = float(digits) if ruler.unit == "%" else int(digits)
     except ValueError:
         kind = "a number" if ruler.unit == "%" else "an integer"
-        raise _refusal(text, expected=f"{kind} as bound", found=repr(digits)) from None
+        raise _split_error(text, expected=f"{kind} as bound", found=repr(digits)) from None
     if abs(value) > ruler.limit:
-        raise _outside(text, digits, ruler)
+        raise _range_error(text, digits, ruler)
     return value
 
 
-def _outside(text: str, digits: str, ruler: _Ruler) -> UnsupportedData:
+def _range_error(text: str, digits: str, ruler: _Ruler) -> UnsupportedData:
     unit = {"%": "per cent", "shard": "shards"}.get(ruler.unit, "examples")
-    return _refusal(text, expected=f"bounds within {ruler.limit} {unit}", found=digits)
+    return _split_error(text, expected=f"bounds within {ruler.limit} {unit}", found=digits)
 
 
-def _refusal(text: str, *, expected: str, found: str) -> UnsupportedData:
+def _split_error(text: str, *, expected: str, found: str) -> UnsupportedData:
     return UnsupportedData(Where(), expected=expected, found=found, hint=f"The split was {text!r}.")
 
 
@@ -284,7 +284,7 @@ def even_splits(split: SplitLike, n: int, *, drop_remainder: bool = False) -> li
     >>> [resolve_split(part, {"train": 11}) for part in even_splits("train", 3)]
     [[('train', 0, 4)], [('train', 4, 8)], [('train', 8, 11)]]
     """
-    n = whole(n, "n", least=1)
+    n = check_integer(n, "n", least=1)
     return [EvenSplit(split, index, n, drop_remainder) for index in range(n)]
 
 
@@ -321,7 +321,7 @@ def split_names(split: SplitLike) -> list[str]:
     if isinstance(split, EvenSplit):
         return split_names(split.split)
     if not isinstance(split, ReadInstruction):
-        raise _no_split(split)
+        raise _unknown_split_error(split)
     return [split.split_name]
 
 
@@ -336,12 +336,12 @@ def _all_pieces(split: Any, sizes: Mapping[str, int], shard_sizes: Mapping[str, 
     if isinstance(split, str):
         return _pieces_of(split, sizes, shard_sizes)
     if not hasattr(split, "pieces"):
-        raise _no_split(split)
+        raise _unknown_split_error(split)
     found: list[Piece] = split.pieces(sizes, shard_sizes)
     return found
 
 
-def _no_split(split: Any) -> TypeError:
+def _unknown_split_error(split: Any) -> TypeError:
     hint = ". For several splits, make one source of each" if isinstance(split, (list, tuple, dict)) else ""
     return TypeError(
         f"a split is text, ReadInstruction, or what even_splits gave, got {type(split).__name__} {split!r:.60}{hint}"

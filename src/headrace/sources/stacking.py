@@ -153,7 +153,7 @@ def _check_all(values: list[Any], is_kind: Callable[[Any], bool], name: str) -> 
     found = list(map(is_kind, values))
     if not all(found):
         at = found.index(not found[0])
-        raise _other_kind(at, name, values[0], values[at])
+        raise _kind_error(at, name, values[0], values[at])
 
 
 def _stack_present(values: list[Any], name: str) -> npt.NDArray[Any]:
@@ -179,7 +179,7 @@ def _stack_arrays(values: list[Any], types: set[type], name: str) -> Any:
     except ValueError:  # lists of lists of different lengths
         return _nest_lists(values, name)
     except (TypeError, RuntimeError) as error:
-        raise _no_array(values, name, error) from error
+        raise _array_error(values, name, error) from error
     dtypes = {array.dtype for array in arrays}
     if UINT8 in dtypes and not types.isdisjoint({list, tuple}):  # lists of buffers: those of integers are int64
         made = list(map(_to_bytes, values))
@@ -199,7 +199,7 @@ def _stack_arrays(values: list[Any], types: set[type], name: str) -> Any:
     return _join(arrays, {array.dtype for array in arrays}, values, name)
 
 
-def _no_array(values: list[Any], name: str, error: Exception) -> SchemaMismatch:
+def _array_error(values: list[Any], name: str, error: Exception) -> SchemaMismatch:
     """The error for values of which one does not become an array, such as a tensor on a GPU."""
     at = 0
     for at, value in enumerate(values):  # noqa: B007 - the first that fails
@@ -266,7 +266,7 @@ def _keep_text(arrays: list[npt.NDArray[Any]], values: list[Any], name: str) -> 
     ends_in_nul = False
     for at, kind in zip(filled, kinds, strict=True):
         if kind != kinds[0]:
-            raise _other_kind(at, name, values[filled[0]], values[at])
+            raise _kind_error(at, name, values[filled[0]], values[at])
         if isinstance(values[at], (list, tuple)) and kind in (0, 1):
             text: Any = str if kind else bytes
             items = values[at]
@@ -274,7 +274,7 @@ def _keep_text(arrays: list[npt.NDArray[Any]], values: list[Any], name: str) -> 
                 items = np.asarray(items, object).reshape(-1).tolist()
                 other = next((item for item in items if not isinstance(item, text)), None)
                 if other is not None:
-                    raise _other_kind(at, name, text(), other)
+                    raise _kind_error(at, name, text(), other)
             ends_in_nul = ends_in_nul or any(map(text.endswith, items, repeat("\0" if kind else b"\0")))
     if not ends_in_nul:
         return arrays
@@ -289,10 +289,10 @@ def check_kinds(values: Sequence[Any] | npt.NDArray[Any], name: str) -> None:
         known = (bytes, bytearray) if kind is bytes else str
         at = next((at for at, value in enumerate(values) if not isinstance(value, known)), None)
         if at is not None:
-            raise _other_kind(at, name, first, values[at])
+            raise _kind_error(at, name, first, values[at])
 
 
-def _other_kind(at: int, name: str, first: Any, found: Any) -> SchemaMismatch:
+def _kind_error(at: int, name: str, first: Any, found: Any) -> SchemaMismatch:
     return SchemaMismatch(
         Where(record=at, feature=name),
         expected=f"{_kind_of(first)}, as before",
@@ -313,7 +313,7 @@ def _kind_of(value: Any) -> str:
 def _stack_strings(rows: list[Strings], name: str) -> Any:
     other = next((at for at, row in enumerate(rows) if row.is_text != rows[0].is_text), None)
     if other is not None:
-        raise _other_kind(other, name, rows[0], rows[other])
+        raise _kind_error(other, name, rows[0], rows[other])
     if len({row.shape for row in rows}) == 1:
         return Strings.concatenate([row.reshape(1, *row.shape) for row in rows])
     if len({row.shape[1:] for row in rows}) > 1:

@@ -236,7 +236,7 @@ def _as_column(column: Any, name: str) -> Any:
     _check_is_column(column, name)
     array = _as_array(column, name)
     if array.ndim == 0:
-        raise _no_column(name, f"the single value {array!r:.80}")
+        raise _column_error(name, f"the single value {array!r:.80}")
     if array.dtype.names is not None:
         raise TypeError(
             f"column {name!r} is a structured array: give each of its fields {array.dtype.names} as a column"
@@ -250,7 +250,7 @@ def _check_is_column(column: Any, name: str) -> None:
     if callable(getattr(column, "batch", None)) and not hasattr(column, "__array__"):
         raise TypeError(f"column {name!r} is a source: pass that source by itself, or one.zip(other) for several")
     if isinstance(column, (str, bytes)) or not (hasattr(column, "__array__") or hasattr(column, "__len__")):
-        raise _no_column(name, f"{type(column).__name__} {column!r:.80}")
+        raise _column_error(name, f"{type(column).__name__} {column!r:.80}")
 
 
 def _object_column(column: npt.NDArray[Any], name: str) -> Any:
@@ -282,7 +282,7 @@ def _refuse_objects(column: Any, name: str) -> Any:
 
 def _sparse_column(column: Any, name: str) -> Any:
     if len(column.shape) != 2:
-        raise _no_column(name, f"a sparse array of shape {column.shape}")
+        raise _column_error(name, f"a sparse array of shape {column.shape}")
     return column if column.format == "csr" else column.tocsr()
 
 
@@ -303,7 +303,7 @@ def _as_array(column: Any, name: str) -> Any:
         raise TypeError(f"column {name!r} does not become a NumPy array: {error}") from error
 
 
-def _no_column(name: str, found: str) -> TypeError:
+def _column_error(name: str, found: str) -> TypeError:
     expected = "an array or a list with one value for each example"
     return TypeError(
         f"column {name!r} must be {expected}, got {found}. A single example is written as [{{...}}], a list of one."

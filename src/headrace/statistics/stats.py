@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from headrace._arguments import flag, whole
+from headrace._arguments import check_flag, check_integer
 from headrace.contracts.csv import CSV
 from headrace.contracts.feature import Feature
 from headrace.contracts.records import OnCorrupt
@@ -58,8 +58,8 @@ def stats(
         DataError: A record is damaged, unless ``on_corrupt="skip"``.
         UnsupportedData: The examples are in memory, and ``on`` is not this process.
     """
-    progress = flag(progress, "progress")
-    wanted = None if sample is None else whole(sample, "sample", least=1)
+    progress = check_flag(progress, "progress")
+    wanted = None if sample is None else check_integer(sample, "sample", least=1)
     if isinstance(path, Source):
         source = Source(encoded_node(path.node))
         source = source if columns is None else source.select(*columns)

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from headrace import _hooks
-from headrace._arguments import choice, flag, names, whole, word
+from headrace._arguments import check_choice, check_flag, check_integer, check_names, check_text
 from headrace.adapters.arrow import ArrowNode
 from headrace.adapters.huggingface import HfNode
 from headrace.contracts.csv import CSV, CsvDialect
@@ -42,7 +42,7 @@ from headrace.writing.distributed.store import StoreRun
 from headrace.writing.distributed.unit_writer import UnitWriter, write_units
 from headrace.writing.engines import EngineTask, On, TaskEngine, Threads, cores_of, open_engine
 from headrace.writing.fitting import FeatureLoss, convert_to_fit
-from headrace.writing.sinks import check_features, codec_for, refuse_without_features, storable
+from headrace.writing.sinks import check_features, codec_for, make_storable, refuse_without_features
 from headrace.writing.target import Target, check_replaceable, named_files
 from headrace.writing.units import WorkFolder, finish, finish_abandoned, join_units
 
@@ -242,12 +242,12 @@ def convert(  # noqa: PLR0913 - each is a separate choice with a default
         SchemaMismatch: An example does not fit ``schema``.
         ValueError: ``on_corrupt`` is given with a source.
     """
-    word(codec, "codec")
-    names(columns, "columns")
-    choice(on_corrupt, "on_corrupt", ("raise", "skip"))
-    allow_loss, overwrite = flag(allow_loss, "allow_loss"), flag(overwrite, "overwrite")
-    progress = flag(progress, "progress")
-    threads = None if threads is None else whole(threads, "threads", least=1)
+    check_text(codec, "codec")
+    check_names(columns, "columns")
+    check_choice(on_corrupt, "on_corrupt", ("raise", "skip"))
+    allow_loss, overwrite = check_flag(allow_loss, "allow_loss"), check_flag(overwrite, "overwrite")
+    progress = check_flag(progress, "progress")
+    threads = None if threads is None else check_integer(threads, "threads", least=1)
     target = Target.of(dst, format=format, compression=compression, shards=shards)
     source = src
     if isinstance(source, Source):
@@ -259,7 +259,7 @@ def convert(  # noqa: PLR0913 - each is a separate choice with a default
     with open_engine(on, threads) as engine:
         if not isinstance(engine, Threads):
             build_indexes(source, engine, show=progress)
-        source, undone = storable(source, target.format)
+        source, undone = make_storable(source, target.format)
         raw = codec is None and schema is None and not columns and _passes(source, target.format)
         lost: tuple[FeatureLoss, ...] = ()
         written = source.schema

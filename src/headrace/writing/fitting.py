@@ -153,9 +153,9 @@ def convert_to_fit(
             break
         for misfit in misfits:
             if misfit.certain and not allow_loss:
-                raise _refusal(misfit, path)
+                raise _refusal_error(misfit, path)
             if misfit.feature not in features:
-                raise _refusal(misfit, path)
+                raise _refusal_error(misfit, path)
             if misfit.instead is None:
                 del features[misfit.feature]
             else:
@@ -163,7 +163,7 @@ def convert_to_fit(
                 if not misfit.certain:
                     checked[misfit.feature] = misfit
     if given and not features:
-        raise _refusal(find_misfits(given, format, codec)[0], path)
+        raise _refusal_error(find_misfits(given, format, codec)[0], path)
     lost = tuple(
         FeatureLoss(name, feature, features.get(name))
         for name, feature in given.items()
@@ -175,7 +175,7 @@ def convert_to_fit(
     return Source(cast), cast.schema, lost if allow_loss else ()
 
 
-def _refusal(misfit: Misfit, path: str) -> UnsupportedData:
+def _refusal_error(misfit: Misfit, path: str) -> UnsupportedData:
     instead = "leaves it out" if misfit.instead is None else f"stores it as {misfit.instead!r}"
     hint = f"{misfit.hint} allow_loss=True (--allow-loss) {instead}.".strip()
     return UnsupportedData(

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from headrace._arguments import flag, word
+from headrace._arguments import check_flag, check_text
 from headrace._optional import require
 from headrace._ray.connection import connect
 from headrace.adapters.ray_blocks import batch_of_block, schema_of_block
@@ -50,8 +50,8 @@ def write_dataset(
     concurrency: int | None = None,
 ) -> int:
     """Write a dataset of Ray Data: :func:`headrace.adapters.ray.write`."""
-    word(codec, "codec")
-    overwrite = flag(overwrite, "overwrite")
+    check_text(codec, "codec")
+    overwrite = check_flag(overwrite, "overwrite")
     if not hasattr(dataset, "write_datasink"):
         raise TypeError(f"expected a ray.data.Dataset, got {type(dataset).__name__}")
     files = _FilesToWrite.of(path, format=format, compression=compression, shards=shards)

@@ -40,6 +40,7 @@ __all__ = [
     "check_stored_images",
     "codec_for",
     "encoders_of",
+    "make_storable",
     "open_sink",
     "open_writer",
     "refuse_without_features",
@@ -47,7 +48,6 @@ __all__ = [
     "rows_of",
     "settle_schema",
     "slice_rows",
-    "storable",
     "writes_joined",
 ]
 
@@ -306,7 +306,7 @@ def open_writer(path: PathLike, format: str, compression: str, *, joined: bool =
     return writer(path, compression=compression)
 
 
-def storable(source: Source, format: str) -> tuple[Source, tuple[str, ...]]:
+def make_storable(source: Source, format: str) -> tuple[Source, tuple[str, ...]]:
     """The source as a format stores it: with pixels in formats of numbers, else with encoded images.
 
     So images are copied from file to file unchanged, however lossy their encoding. Options that change their pixels are left out then, with a

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from headrace._arguments import whole, word
+from headrace._arguments import check_integer, check_text
 from headrace.contracts.csv import CSV
 from headrace.contracts.images import is_image_name
 from headrace.contracts.records import files_of
 from headrace.errors import UnknownFormat, UnsupportedData, Where, did_you_mean
 from headrace.formats.example_files.manifest import NAMES as MANIFESTS
 from headrace.formats.image_folder.write import NOTES
-from headrace.formats.registry import csv_options, endings, format_named, format_of_name
+from headrace.formats.registry import endings, format_named, format_of_name, parse_csv_options
 from headrace.formats.table.folders import FORMAT_NOTE, NOTE
 from headrace.io.faults import refuse_special_file
 from headrace.io.paths import expand_home
@@ -71,9 +71,9 @@ class Target:
         """
         if not isinstance(path, (str, os.PathLike)):
             raise TypeError(f"the path to write to is str or os.PathLike[str], got {type(path).__name__}")
-        word(format, "format", CSV)
-        word(compression, "compression")
-        shards = whole(shards, "shards", least=1)
+        check_text(format, "format", CSV)
+        check_text(compression, "compression")
+        shards = check_integer(shards, "shards", least=1)
         text = expand_home(path)
         is_uploaded(text)
         found = SHARD_PATTERN.match(text)
@@ -87,7 +87,7 @@ class Target:
             raise ValueError(f"shards must be at least 1, got {shards}")
         suffix = Path(text).suffix.lower()
         name = text[: -len(suffix)] if suffix in COMPRESSION_SUFFIXES else text
-        options = csv_options(format)
+        options = parse_csv_options(format)
         known = "csv" if options is not None else format_of_name(name) if format is None else str(format)
         if known is None:
             raise UnknownFormat(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from headrace import _hooks
-from headrace._arguments import flag, word
+from headrace._arguments import check_flag, check_text
 from headrace.codecs.csv import CsvCodec
 from headrace.codecs.example.codec import ExampleCodec
 from headrace.contracts.csv import CSV
@@ -151,8 +151,8 @@ def verify(
         NoFiles, UnknownFormat: There is nothing to check.
         UnsupportedData: A compressed or remote file has to be kept in the cache, which has no space for it.
     """
-    word(codec, "codec")
-    images, progress = flag(images, "images"), flag(progress, "progress")
+    check_text(codec, "codec")
+    images, progress = check_flag(images, "images"), check_flag(progress, "progress")
     with fresh_cache(), open_engine(on) as engine:  # The files are checked, and no copy that was made of them before.
         return _verify(
             path, schema, engine, images=images, progress=progress, format=format, codec=codec, compression=compression

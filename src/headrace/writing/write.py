@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from itertools import chain
 from typing import Any, Self
 
-from headrace._arguments import flag, word
+from headrace._arguments import check_flag, check_text
 from headrace.adapters.tables import check_example
 from headrace.contracts.csv import CSV
 from headrace.contracts.feature import Feature
@@ -23,11 +23,11 @@ from headrace.writing.fitting import fit_text
 from headrace.writing.sinks import (
     batches_of,
     check_stored_images,
+    make_storable,
     open_writer,
     rows_of,
     settle_schema,
     slice_rows,
-    storable,
 )
 from headrace.writing.target import Target
 from headrace.writing.writer import BLOCK_EXAMPLES, Writer, as_examples, infer_schema, single_columns
@@ -109,8 +109,8 @@ def write(
         SchemaMismatch: An example does not fit ``schema``, or the examples before it.
         OSError: The files cannot be written; existing ones stay.
     """
-    word(codec, "codec")
-    progress = flag(progress, "progress")
+    check_text(codec, "codec")
+    progress = check_flag(progress, "progress")
     target = Target.of(path, format=format, compression=compression, shards=shards)
     target.refuse_folder()
     if isinstance(examples, Mapping) and schema is None and not hasattr(examples, "tocsr"):
@@ -119,7 +119,7 @@ def write(
     if isinstance(examples, Source):
         refuse_misfits(path, find_steps(examples.schema))
         source = examples
-        examples, _ = storable(source, target.format)
+        examples, _ = make_storable(source, target.format)
         if schema is not None:
             check_stored_images(source, examples, Schema(schema))
     batches, total = _batches(examples)

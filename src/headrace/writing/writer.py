@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace._arguments import word
+from headrace._arguments import check_text
 from headrace._numbers import to_array
 from headrace.adapters.tables import as_columns_or_source, check_example, check_values
 from headrace.codecs.values import refuse_missing
@@ -77,7 +77,7 @@ class Writer(Closing):
         shards: int = 1,
         compression: str | None = None,
     ) -> None:
-        word(codec, "codec")
+        check_text(codec, "codec")
         self.target: Target = Target.of(path, format=format, compression=compression, shards=shards)
         self.target.refuse_folder()
         self.codec_name = codec

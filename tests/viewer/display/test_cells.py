@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as hnp
 from tests.viewer.conftest import picture
 
 import headrace as hr
-from headrace.viewer.display.cells import CellPlace, hex_lines, image_like, json_value, large_cell, small_cell
+from headrace.viewer.display.cells import CellPlace, hex_lines, is_image_like, json_value, large_cell, small_cell
 
 
 def _place(feature=None):
@@ -93,8 +93,8 @@ def test_hex_lines_have_positions_and_marks():
 
 
 def test_what_looks_like_an_image():
-    assert image_like(np.zeros((8, 8), np.uint8))
-    assert image_like(np.zeros((20, 30, 3), np.uint8))
+    assert is_image_like(np.zeros((8, 8), np.uint8))
+    assert is_image_like(np.zeros((20, 30, 3), np.uint8))
     for other in (
         np.zeros((7, 8), np.uint8),
         np.zeros((8, 8), np.int16),
@@ -102,7 +102,7 @@ def test_what_looks_like_an_image():
         np.zeros(64, np.uint8),
         b"",
     ):
-        assert not image_like(other)
+        assert not is_image_like(other)
 
 
 @pytest.mark.parametrize(

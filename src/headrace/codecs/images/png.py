@@ -220,7 +220,7 @@ def decode_png(files: Sequence[bytes], header: PngHeader) -> npt.NDArray[Any] | 
     try:
         samples = _native.decode_png(files, header.height, header.row_bytes, header.pixel_bytes)
     except _native.FormatError as error:
-        raise _damage(error, len(files[error.record])) from error
+        raise _damage_error(error, len(files[error.record])) from error
     if samples is None:
         return None
     shape = (len(files), header.height, header.width, header.channels)
@@ -249,7 +249,7 @@ def _pillow_pixels(pillow: Any, file: bytes, header: PngHeader) -> Pixels:
         return np.asarray(opened).reshape(header.height, header.width, header.channels)
 
 
-def _damage(error: _native.FormatError, size: int) -> CorruptRecord:
+def _damage_error(error: _native.FormatError, size: int) -> CorruptRecord:
     """The error for a damaged file of ``size`` bytes."""
     expected, found = {
         "header": (f"{error.expected} bytes of pixels", f"a file of {size} bytes, which cannot be as many"),

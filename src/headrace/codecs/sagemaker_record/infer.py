@@ -194,7 +194,7 @@ def explain(
         stored = Feature(kind, schema[name].shape, sparse=schema[name].sparse)
         expected = f"{_describe_feature(stored)}, as in other records"
         return SchemaMismatch(where, expected=expected, found=str(found), hint=KIND_HINT)
-    return _mismatch(error.fault, where, schema[name], found)
+    return _mismatch_error(error.fault, where, schema[name], found)
 
 
 def _in_payload(error: _native.FormatError) -> DataError:
@@ -206,7 +206,7 @@ def _in_payload(error: _native.FormatError) -> DataError:
     return type(fault)(place, expected=fault.expected, found=fault.found, hint=fault.hint)
 
 
-def _mismatch(fault: str, where: Where, wanted: Feature, found: TensorFacts) -> DataError:
+def _mismatch_error(fault: str, where: Where, wanted: Feature, found: TensorFacts) -> DataError:
     if fault == "tensor":
         return CorruptRecord(
             where,

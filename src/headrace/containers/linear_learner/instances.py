@@ -45,15 +45,15 @@ def features_of(request: Request, width: int) -> Any:
     try:
         found = _READERS[media](request, width)
     except DataError as error:
-        raise _bad(str(error)) from error
+        raise _instance_error(str(error)) from error
     except RequestError as error:
-        raise error if error.status != 400 else _bad(error.reason) from error
+        raise error if error.status != 400 else _instance_error(error.reason) from error
     if found.shape[1] != width:
-        raise _bad(f"the model takes {width} features, but the body has {found.shape[1]}")
+        raise _instance_error(f"the model takes {width} features, but the body has {found.shape[1]}")
     return found
 
 
-def _bad(reason: str) -> RequestError:
+def _instance_error(reason: str) -> RequestError:
     """A 400 response that begins like the real container's."""
     return RequestError(400, PREFIX + reason.removeprefix(PREFIX))
 
@@ -62,12 +62,12 @@ def _csv(request: Request, width: int) -> Any:  # noqa: ARG001 - all parsers hav
     table = np.asarray(decode(request.body, request.content_type))
     given = content_types.parameters(request.content_type).get("label_size", "0")
     if not (given.isascii() and given.isdecimal()):
-        raise _bad(f"label_size is a number of columns, found {given!r}")
+        raise _instance_error(f"label_size is a number of columns, found {given!r}")
     # Labels are ignored, and may be strings.
     labels = min(int(given[:20]), table.shape[1])
     features = table[:, labels:]
     if features.shape[1] == 0:
-        raise _bad(f"label_size={given} leaves no features in rows of {table.shape[1]} values")
+        raise _instance_error(f"label_size={given} leaves no features in rows of {table.shape[1]} values")
     try:
         check_numbers(features)
         with np.errstate(over="ignore"):
@@ -75,7 +75,7 @@ def _csv(request: Request, width: int) -> Any:  # noqa: ARG001 - all parsers hav
     except ValueError as error:
         row, column = first_text(features) or (0, 0)
         found = str(features[row, column])[:80]
-        raise _bad(f"row {row + 1}, column {labels + column + 1} is not a number: {found!r}") from error
+        raise _instance_error(f"row {row + 1}, column {labels + column + 1} is not a number: {found!r}") from error
 
 
 def _records(request: Request, width: int) -> Any:  # noqa: ARG001 - all parsers have this signature
@@ -88,7 +88,7 @@ def _json(request: Request, width: int) -> Any:
     body = _load_json(content_types.as_text(request.body, request.content_type), "the body")
     instances = body.get("instances") if isinstance(body, dict) else None
     if not isinstance(instances, list):
-        raise _bad('expected {"instances": [...]}')
+        raise _instance_error('expected {"instances": [...]}')
     return _matrix(instances, width)
 
 
@@ -101,16 +101,16 @@ def _load_json(text: str, what: str) -> Any:
     try:
         return load_json(text)
     except ValueError as error:
-        raise _bad(f"{what} is not valid JSON: {error}") from error
+        raise _instance_error(f"{what} is not valid JSON: {error}") from error
 
 
 def _matrix(instances: list[Any], width: int) -> Any:
     if not instances:
-        raise _bad("there are no instances")
+        raise _instance_error("there are no instances")
     rows = [_instance(instance, number, width) for number, instance in enumerate(instances)]
     for number, (keys, values) in enumerate(rows):
         if keys is None and len(values) != width:
-            raise _bad(f"the model takes {width} features, but instance {number} has {len(values)}")
+            raise _instance_error(f"the model takes {width} features, but instance {number} has {len(values)}")
     if any(keys is not None for keys, _ in rows):
         return _sparse(rows, width)
     return np.stack([values for _, values in rows])
@@ -119,33 +119,35 @@ def _matrix(instances: list[Any], width: int) -> Any:
 def _instance(instance: Any, number: int, width: int) -> tuple[Any | None, Any]:
     """The keys (if sparse) and the values of an instance."""
     if not isinstance(instance, dict):
-        raise _bad(f"instance {number} has none of the forms {SHAPES}")
+        raise _instance_error(f"instance {number} has none of the forms {SHAPES}")
     features = instance.get("features")
     if features is None and isinstance(instance.get("data"), dict):
         features = instance["data"].get("features")
     if isinstance(features, list):
         return None, _numbers(features, number, "features")
     if not isinstance(features, dict) or not isinstance(features.get("values"), list):
-        raise _bad(f"instance {number} has none of the forms {SHAPES}")
+        raise _instance_error(f"instance {number} has none of the forms {SHAPES}")
     values = _numbers(features["values"], number, "values")
     if "keys" not in features:
         return None, values
     keys = features["keys"]
     if not isinstance(keys, list) or not all(type(key) is int for key in keys) or len(keys) != len(values):
-        raise _bad(f"instance {number}: expected as many integers in 'keys' as there are values")
+        raise _instance_error(f"instance {number}: expected as many integers in 'keys' as there are values")
     if features.get("shape", [width]) != [width]:
-        raise _bad(f"instance {number}: the model takes {width} features, but 'shape' is {features['shape']!r}")
+        raise _instance_error(
+            f"instance {number}: the model takes {width} features, but 'shape' is {features['shape']!r}"
+        )
     return keys, values
 
 
 def _numbers(values: list[Any], number: int, name: str) -> Any:
     if not all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values):
-        raise _bad(f"instance {number}: {name!r} has values that are not numbers")
+        raise _instance_error(f"instance {number}: {name!r} has values that are not numbers")
     try:
         with np.errstate(over="ignore"):
             return np.array(values, np.float64).astype(np.float32)
     except (OverflowError, ValueError) as error:
-        raise _bad(f"instance {number}: {error}") from error
+        raise _instance_error(f"instance {number}: {error}") from error
 
 
 def _sparse(rows: list[tuple[Any | None, Any]], width: int) -> Any:
@@ -153,9 +155,9 @@ def _sparse(rows: list[tuple[Any | None, Any]], width: int) -> Any:
     for number, (keys, values) in enumerate(rows):
         used = list(range(len(values))) if keys is None else keys
         if any(not 0 <= key < width for key in used):
-            raise _bad(f"instance {number}: keys must be below {width}, the number of features")
+            raise _instance_error(f"instance {number}: keys must be below {width}, the number of features")
         if len(set(used)) != len(used):
-            raise _bad(f"instance {number}: a key occurs twice")
+            raise _instance_error(f"instance {number}: a key occurs twice")
         keys_of_rows.append(used)
     sparse = require("scipy.sparse", extra="sklearn")
     indptr = np.cumsum([0, *map(len, keys_of_rows)])

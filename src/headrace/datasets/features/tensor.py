@@ -11,7 +11,7 @@ from typing import Any, Literal, cast
 import numpy as np
 import numpy.typing as npt
 
-from headrace._numbers import fill_masked, is_kept, to_array
+from headrace._numbers import fill_masked, kept_mask, to_array
 from headrace.contracts.values import Ragged
 from headrace.datasets.features.base import (
     BYTES,
@@ -225,7 +225,7 @@ class Tensor(LeafFeature):
             fitted = array.astype(wanted)
             if kind in "fc" and np.isfinite(fitted).all():
                 return fitted
-            kept = is_kept(array.reshape(-1), fitted.reshape(-1))
+            kept = kept_mask(array.reshape(-1), fitted.reshape(-1))
         if not kept.all():
             raise self.misfit(f"{array.reshape(-1)[~kept][0]} ({array.dtype})")
         return fitted

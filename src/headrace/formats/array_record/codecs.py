@@ -9,7 +9,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from headrace import _optional
-from headrace._arguments import whole
+from headrace._arguments import check_integer
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -187,7 +187,7 @@ class WriterOptions:
     def __post_init__(self) -> None:
         if self.codec not in _KINDS:
             raise ValueError(f"codec must be one of {', '.join(map(repr, _KINDS))}, got {self.codec!r}")
-        whole(self.group_size, "group_size", least=1)
+        check_integer(self.group_size, "group_size", least=1)
         kind = _KINDS[self.codec]
         _check("level", self.level, kind.levels, self.codec)
         _check("window_log", self.window_log, kind.windows, self.codec)
@@ -230,7 +230,7 @@ class WriterOptions:
 
 
 def _check(name: str, value: int | None, allowed: range, codec: str) -> None:
-    if value is None or whole(value, name, least=LEAST) in allowed:
+    if value is None or check_integer(value, name, least=LEAST) in allowed:
         return
     if not allowed:
         raise ValueError(f"{codec!r} has no {name}")

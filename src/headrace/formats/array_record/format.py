@@ -16,7 +16,7 @@ from headrace import _native
 from headrace._arguments import check_position
 from headrace.contracts.records import Checked, Format, OnCorrupt, Skipped
 from headrace.contracts.values import Indices
-from headrace.errors import DataError, Where, shown_path
+from headrace.errors import DataError, Where, shorten_path
 from headrace.formats.array_record.chunks import ChunkReader
 from headrace.formats.array_record.footer import ChunkTable, Footer, chunk_ends, fetch_footers, read_footer
 from headrace.formats.array_record.join import pieces_of_chunks
@@ -221,7 +221,7 @@ class ArrayRecordRecords:
         self.__dict__.update(state)
 
     def __repr__(self) -> str:
-        files = shown_path(self.paths[0]) if len(self.paths) == 1 else f"{len(self.paths)} files"
+        files = shorten_path(self.paths[0]) if len(self.paths) == 1 else f"{len(self.paths)} files"
         return f"ArrayRecordRecords({files!r})"
 
 

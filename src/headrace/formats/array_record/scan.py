@@ -82,7 +82,7 @@ def scan_file(file: MappedFile, *, verify: bool = True, has_footer: bool = True,
         decode: Whether chunks that cannot be decoded count as damage.
     """
     found = ScanResult(file.path)
-    fault = _read_footer(file, found) if has_footer else None
+    fault = _find_footer_fault(file, found) if has_footer else None
     tables, at = [], 0
     while at < file.size:
         table, at, error = _native.scan_chunks(file.buffer, at, most=STEP, verify=verify)
@@ -138,7 +138,7 @@ def _pass(file: MappedFile, error: _native.FormatError, found: ScanResult) -> in
     return after
 
 
-def _read_footer(file: MappedFile, found: ScanResult) -> CorruptFile | None:
+def _find_footer_fault(file: MappedFile, found: ScanResult) -> CorruptFile | None:
     """Read the footer, or return why there is none. Where headers are damaged, only the footer lists the intact chunks between."""
     try:
         found.footer = read_footer(file)

@@ -20,7 +20,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from headrace._numbers import is_exact
+from headrace._numbers import exact_mask
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema, join_present
 from headrace.contracts.strings import Strings
@@ -240,7 +240,7 @@ class FeatureWriter:
             inner = inner.values
         values = self._fit(without_objects(inner) if isinstance(inner, np.ndarray) else inner)
         if not isinstance(values, Strings) and values.dtype == object and values.size:
-            raise _refusal(self.name, "objects")
+            raise _refusal_error(self.name, "objects")
         shape = (*(None for _ in levels), *values.shape[1:])
         self._ends = self._ends or [0] * len(levels)
         has_values = bool(self._ends[-1])
@@ -259,7 +259,7 @@ class FeatureWriter:
         """Values as they are stored: text as strings of any length, and integers among floats as floats that are equal to them."""
         values = as_strings(values)
         is_integer = isinstance(values, np.ndarray) and values.dtype.kind in "iu"
-        return values.astype(np.float64) if is_integer and self._dtype == FLOAT and is_exact(values).all() else values
+        return values.astype(np.float64) if is_integer and self._dtype == FLOAT and exact_mask(values).all() else values
 
     def _enter(self, kind: str, first: int) -> None:
         """Check that a column is of the kind of those before."""
@@ -363,7 +363,7 @@ def _values_and_shapes(column: Any, name: str) -> tuple[Any, npt.NDArray[np.int6
     if isinstance(column, Ragged) and not isinstance(column.values, Ragged):
         values = without_objects(column.values) if isinstance(column.values, np.ndarray) else column.values
         if not isinstance(values, Strings) and values.dtype == object and values.size:
-            raise _refusal(name, "objects")
+            raise _refusal_error(name, "objects")
         column = Ragged(values, column.offsets)
         inner = np.array(column.values.shape[1:], np.int64)
         lengths = column.lengths[:, None]
@@ -381,10 +381,10 @@ def _values_and_shapes(column: Any, name: str) -> tuple[Any, npt.NDArray[np.int6
     if isinstance(column, np.ndarray) and column.size == 0:
         inner = np.array(column.shape[1:], np.int64)
         return column, np.broadcast_to(inner, (len(column), len(inner)))
-    raise _refusal(name, type(column).__name__)
+    raise _refusal_error(name, type(column).__name__)
 
 
-def _refusal(name: str, found: str) -> UnsupportedData:
+def _refusal_error(name: str, found: str) -> UnsupportedData:
     return UnsupportedData(
         Where(feature=name),
         expected="numbers, text or bytes",

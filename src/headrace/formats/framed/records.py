@@ -16,7 +16,7 @@ from headrace._faults import describe
 from headrace._native import bounds
 from headrace.contracts.records import Checked, OnCorrupt, Skipped
 from headrace.contracts.values import Indices
-from headrace.errors import CorruptRecord, DataError, UnsupportedData, Where, shown_path
+from headrace.errors import CorruptRecord, DataError, UnsupportedData, Where, shorten_path
 from headrace.formats.framed.scan import RUN_BYTES, ByteStream, RecordFraming, RecordRun, Scan, verify_content
 from headrace.formats.index.build import record_index
 from headrace.formats.index.index import RecordIndex
@@ -334,7 +334,7 @@ class FramedRecords:
         self._forget_joined()
 
     def __repr__(self) -> str:
-        files = repr(shown_path(self.paths[0])) if len(self.paths) == 1 else f"{len(self.paths)} files"
+        files = repr(shorten_path(self.paths[0])) if len(self.paths) == 1 else f"{len(self.paths)} files"
         return f"{type(self).__name__}({files})"
 
 

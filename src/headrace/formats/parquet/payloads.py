@@ -12,7 +12,7 @@ from headrace import _native, _optional
 from headrace._arguments import check_position
 from headrace.contracts.records import OnCorrupt, Skipped
 from headrace.contracts.values import Indices
-from headrace.errors import CorruptFile, NoFiles, SchemaMismatch, UnsupportedData, Where, shown_path
+from headrace.errors import CorruptFile, NoFiles, SchemaMismatch, UnsupportedData, Where, shorten_path
 
 __all__ = ["ParquetPayloads"]
 
@@ -180,5 +180,5 @@ class ParquetPayloads:
         self.__dict__.update(state)
 
     def __repr__(self) -> str:
-        files = shown_path(self.paths[0]) if len(self.paths) == 1 else f"{len(self.paths)} files"
+        files = shorten_path(self.paths[0]) if len(self.paths) == 1 else f"{len(self.paths)} files"
         return f"ParquetPayloads({files!r})"

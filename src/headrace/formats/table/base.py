@@ -17,7 +17,7 @@ from headrace._native import bounds
 from headrace.contracts.records import Checked, Misfit, Skipped, Table
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Indices
-from headrace.errors import DataError, SchemaMismatch, UnsupportedData, Where, shown_path
+from headrace.errors import DataError, SchemaMismatch, UnsupportedData, Where, shorten_path
 from headrace.formats.table.values import column_of
 from headrace.io.cache.inflate import deflater, parse_compression
 from headrace.io.local.fileset import FileSet
@@ -117,7 +117,7 @@ class FileTable(ABC):
         return {name: value for name, value in self.__dict__.items() if name not in cached}
 
     def __repr__(self) -> str:
-        files = repr(shown_path(self.paths[0])) if len(self.paths) == 1 else f"{len(self.paths)} files"
+        files = repr(shorten_path(self.paths[0])) if len(self.paths) == 1 else f"{len(self.paths)} files"
         return f"{type(self).__name__}({files})"
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from headrace._numbers import is_exact
+from headrace._numbers import exact_mask
 from headrace.contracts.feature import Feature
 from headrace.contracts.strings import Strings
 from headrace.formats.table.arrow_types import EXACT_DIGITS, arrow, arrow_compute, arrow_type
@@ -136,7 +136,7 @@ def _truths(numbers: npt.NDArray[Any], rows: RowOrigins) -> npt.NDArray[np.bool_
 
 def _integers_as_floats(integers: npt.NDArray[Any], dtype: np.dtype[Any], rows: RowOrigins) -> npt.NDArray[Any]:
     """Integers as floats of the same value. Arrow refuses all large ones, and rounds those that become ``float16``."""
-    if integers.itemsize >= dtype.itemsize and not (is_kept := is_exact(integers, dtype)).all():
+    if integers.itemsize >= dtype.itemsize and not (is_kept := exact_mask(integers, dtype)).all():
         first = int(np.argmin(is_kept))
         raise BadValue(rows[first], f"an integer that {dtype} holds", str(integers[first]))
     return integers.astype(dtype)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from headrace._numbers import is_kept, to_array
+from headrace._numbers import kept_mask, to_array
 from headrace.contracts.feature import Feature
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged
@@ -134,7 +134,7 @@ def convert_to_fit(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArra
         converted = values.astype(dtype)
     # NumPy also calls large integers safe as floats, and far times safe in finer units.
     is_wider = kind not in "iumM" and np.can_cast(values.dtype, dtype)
-    return converted if is_wider or is_kept(values, converted).all() else None
+    return converted if is_wider or kept_mask(values, converted).all() else None
 
 
 def column_of(values: Sequence[Any], feature: Feature, stored: np.dtype[Any] | None = None) -> Any:

@@ -59,7 +59,7 @@ def make_private_copy(file: RemoteObject) -> MappedFile:
             break
     else:
         raise cache_emptied_error(file.path)
-    raise _no_room(file.path, f"its {file.size} bytes")
+    raise _room_error(file.path, f"its {file.size} bytes")
 
 
 def download_copy(url: str) -> MappedFile:
@@ -89,7 +89,7 @@ def download_copy(url: str) -> MappedFile:
             break
     else:
         raise cache_emptied_error(url)
-    raise _no_room(url, "all of it")
+    raise _room_error(url, "all of it")
 
 
 def _retry(attempt: int, error: LostConnection) -> None:
@@ -143,10 +143,10 @@ def copy_to_cache(file: RemoteObject) -> MappedFile:
                 break
     else:
         raise cache_emptied_error(file.path)
-    raise _no_room(file.path, f"its {file.size} bytes")
+    raise _room_error(file.path, f"its {file.size} bytes")
 
 
-def _no_room(path: str, needed: str) -> NoCacheSpace:
+def _room_error(path: str, needed: str) -> NoCacheSpace:
     return NoCacheSpace(
         Where(path=path),
         expected=f"space for {needed} in the cache",

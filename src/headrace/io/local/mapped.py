@@ -31,7 +31,7 @@ from headrace import _native
 from headrace.contracts.values import Indices
 from headrace.errors import CorruptFile, UnsupportedData, Where
 from headrace.io.faults import close_quietly, file_shrank_error, name_in_errors
-from headrace.io.local.signatures import FLAGS, BlockSums, Signature, no_such_file
+from headrace.io.local.signatures import FLAGS, BlockSums, Signature, no_file_error
 from headrace.io.system import lock, most_open, usable_memory
 
 __all__ = [
@@ -241,7 +241,7 @@ def open_to_read(path: str, shown: str) -> int:
     try:
         return open_descriptor(path)
     except FileNotFoundError as error:
-        raise no_such_file(shown) from error
+        raise no_file_error(shown) from error
     except OSError:
         with name_in_errors(shown):
             raise

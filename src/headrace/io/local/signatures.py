@@ -38,7 +38,7 @@ __all__ = [
     "Versions",
     "block_sums",
     "has_mark",
-    "no_such_file",
+    "no_file_error",
     "open_version",
     "set_mark",
     "wait_for_tick",
@@ -79,7 +79,7 @@ class Signature:
         try:
             status = os.stat(path)
         except FileNotFoundError as error:
-            raise no_such_file(path) from error
+            raise no_file_error(path) from error
         return _of_status(status, -1)
 
     @classmethod
@@ -92,7 +92,7 @@ class Signature:
         try:
             fd = os.open(path, FLAGS)
         except FileNotFoundError as error:
-            raise no_such_file(path) from error
+            raise no_file_error(path) from error
         with name_in_errors(path):
             try:
                 return cls.of_open(fd)
@@ -297,7 +297,7 @@ def wait_for_tick(signatures: Iterable[Signature]) -> None:
         time.sleep(left_ns / 1e9)
 
 
-def no_such_file(path: str) -> NoFiles:
+def no_file_error(path: str) -> NoFiles:
     """The error for a missing file."""
     return NoFiles(Where(path=path), expected="a file", found="nothing of that name")
 

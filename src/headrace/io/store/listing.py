@@ -27,7 +27,7 @@ __all__ = [
     "list_below",
     "list_folder",
     "list_tree",
-    "no_listing",
+    "listing_error",
     "objects_exist",
     "read_journal",
     "read_noted",
@@ -42,7 +42,7 @@ JOURNAL_BYTES = 64 << 20
 """A million names. A larger object is no journal."""
 
 
-def no_listing(url: str, found: str) -> UnsupportedData:
+def listing_error(url: str, found: str) -> UnsupportedData:
     """The error for a request that would need a listing from an HTTP server."""
     return UnsupportedData(
         Where(path=url),
@@ -302,7 +302,7 @@ def _name_in(url: str) -> str:
 
 def _object(url: str, name: str) -> str:
     if name.endswith("/") or (not name and "?" not in url):
-        raise no_listing(url, "a folder")
+        raise listing_error(url, "a folder")
     return url
 
 
@@ -329,7 +329,7 @@ def _expand_folder(url: str) -> list[str]:
 
 def _expand_glob(url: str, place: Url, counted: re.Match[str] | None) -> list[str]:
     if not place.lists:
-        raise no_listing(url, "a glob")
+        raise listing_error(url, "a glob")
     *folders, pattern = place.key.split("/")
     if counted:
         objects, _ = list_folder(place.at("/".join(folders)))

@@ -22,7 +22,7 @@ from headrace.hosting.stage import Stage
 from headrace.hosting.workers.frames import FrameReceiver, answers_from, pack_requests
 from headrace.hosting.workers.process import WorkerProcess, worker_spec
 from headrace.jobs.transform.join import Joiner, RecordFault
-from headrace.jobs.transform.payloads import Payload, too_large
+from headrace.jobs.transform.payloads import Payload, too_large_error
 from headrace.jobs.transform.spec import TransformSpec
 
 __all__ = ["ContainerOutput", "ContainerProcess", "Failure", "Invoker", "ProcessDied", "with_environment"]
@@ -234,7 +234,7 @@ class Invoker:
         if self._limit and len(body) > self._limit and len(body) > payload.size:
             raise RecordFault(
                 str(
-                    too_large(
+                    too_large_error(
                         Where(), f"one of {len(body)} bytes after the input_filter", self._limit, what="a request"
                     )
                 )

@@ -16,7 +16,7 @@ from headrace.formats.tfrecord.format import TFRecordFraming
 from headrace.io.cache.inflate import Inflater, Part
 from headrace.jobs.transform.spec import Split
 
-__all__ = ["Payload", "RecordChunk", "gather", "payloads_of", "too_large"]
+__all__ = ["Payload", "RecordChunk", "gather", "payloads_of", "too_large_error"]
 
 
 MEBIBYTE = 1 << 20
@@ -175,10 +175,10 @@ def _check(chunk: RecordChunk, limit: int) -> None:
     if limit and len(sizes) and int(sizes.max()) > limit:
         position = int(np.argmax(sizes > limit))
         place = Where(record=chunk.first + position, offset=chunk.base + int(chunk.starts[position]))
-        raise too_large(place, f"one of {int(sizes[position])} bytes", limit)
+        raise too_large_error(place, f"one of {int(sizes[position])} bytes", limit)
 
 
-def too_large(
+def too_large_error(
     place: Where, found: str, limit: int, *, what: str = "a record", hints: Sequence[str] = ()
 ) -> UnsupportedData:
     """The error for data that does not fit into a request."""
@@ -245,7 +245,7 @@ def _read_whole(stream: ByteStream, limit: int) -> Iterator[RecordChunk]:
         if limit and size > limit:
             found = "a larger one"
             hint = "Raise max_payload_mb, or set split_type to send its records separately."
-            raise too_large(Where(), found, limit, what="an object", hints=[hint])
+            raise too_large_error(Where(), found, limit, what="an object", hints=[hint])
     _raise_fault(stream, Where(offset=size))
     if size:
         yield _chunk(b"".join(parts), np.array([0]), np.array([size]), 0, 0)
@@ -264,7 +264,7 @@ def _read_lines(stream: ByteStream, limit: int) -> Iterator[RecordChunk]:
         waiting.append(part[cut:])
         size += len(part) - cut
         if limit and size > limit:
-            raise too_large(Where(record=count, offset=base), "a longer line", limit)
+            raise too_large_error(Where(record=count, offset=base), "a longer line", limit)
     _raise_fault(stream, Where(record=count))
     if size:
         yield _split_lines(b"".join(waiting), base, count)
@@ -311,7 +311,7 @@ class _LimitedStream:
         for part in self._stream:
             if self._limit and given - self.passed > 2 * (self._limit + 2 * PART_BYTES):
                 place = Where(record=self.records, offset=self.passed)
-                raise too_large(place, "a larger one, or a damaged length", self._limit)
+                raise too_large_error(place, "a larger one, or a damaged length", self._limit)
             given += len(part)
             yield part
         self.fault = self._stream.fault

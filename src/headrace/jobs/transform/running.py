@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from headrace._arguments import whole
+from headrace._arguments import check_integer
 from headrace._ray.connection import check_place
 from headrace.containers.code import LEFT_OUT
 from headrace.contracts.job import Store
@@ -81,7 +81,7 @@ def transform(
     check_stages(stages)
     check_place(on, resources, address=address, workers=workers)
     if workers is not None:
-        whole(workers, "workers", least=1)
+        check_integer(workers, "workers", least=1)
     files = JobFiles(Path(work_dir) / spec.name)
     with full_disk_as_failure(Path(work_dir)):
         kind: Callable[..., TransformRun] = TransformRun

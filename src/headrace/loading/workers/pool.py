@@ -14,8 +14,8 @@ from contextlib import contextmanager, nullcontext
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Literal
 
-from headrace._arguments import choice, whole
-from headrace.errors import UnsupportedData, Where, in_words
+from headrace._arguments import check_choice, check_integer
+from headrace.errors import UnsupportedData, Where, describe_error
 from headrace.io.threads import FORKS
 from headrace.loading.prefetch import join_ending
 
@@ -46,9 +46,9 @@ def check_workers(workers: int, threads: int | None, start_method: StartMethod |
         ValueError, TypeError: It is not a number, or threads are requested, too.
         UnsupportedData: This system has no workers.
     """
-    choice(start_method, "start_method", (*START_METHODS, None))
-    workers = whole(workers, "workers")
-    if workers and threads is not None and whole(threads, "threads"):
+    check_choice(start_method, "start_method", (*START_METHODS, None))
+    workers = check_integer(workers, "workers")
+    if workers and threads is not None and check_integer(threads, "threads"):
         raise ValueError("batches are made by threads or by workers: give one of the two")
     if workers and os.name != "posix":
         raise UnsupportedData(Where(), expected="workers=0 on this system", found=f"{workers}", hint="Use threads=.")
@@ -95,7 +95,7 @@ def pickle_maker(maker: Any, method: StartMethod, reason: str) -> bytes:
         raise UnsupportedData(
             Where(),
             expected=f"a source, an order and functions that can be pickled, for workers started by {method!r}{because}",
-            found=f"{name} = {value!r} ({in_words(error)})",
+            found=f"{name} = {value!r} ({describe_error(error)})",
             hint="Define functions at the top level of a module; start_method='fork' needs no pickling.",
         ) from error
 
@@ -105,7 +105,7 @@ def unpickling_error(worker: str, error: BaseException) -> UnsupportedData:
     refused = UnsupportedData(
         Where(),
         expected="a source, an order and functions that a fresh process can import",
-        found=f"{in_words(error)} (in {worker})",
+        found=f"{describe_error(error)} (in {worker})",
         hint="Definitions in a notebook or at a prompt cannot be imported: put them into a module, or use start_method='fork'.",
     )
     refused.__cause__ = error

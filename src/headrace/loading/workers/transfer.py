@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from headrace.errors import UnsupportedData, Where, in_words
+from headrace.errors import UnsupportedData, Where, describe_error
 
 __all__ = [
     "ROOM",
@@ -301,7 +301,7 @@ def _not_transferable_error(batch: Any, error: Exception) -> UnsupportedData:
     return UnsupportedData(
         Where(feature=feature),
         expected="values that can be pickled to leave a worker",
-        found=in_words(error),
+        found=describe_error(error),
         hint="Make them in the loop, or use workers=0.",
     )
 
@@ -339,4 +339,4 @@ def _pickle_error(error: BaseException) -> bytes:
             return frozen
     except Exception:  # noqa: BLE001, S110 - exceptions of any library, with any arguments
         pass
-    return pickle.dumps(RuntimeError(in_words(error)), 5)
+    return pickle.dumps(RuntimeError(describe_error(error)), 5)

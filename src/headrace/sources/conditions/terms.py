@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from headrace._numbers import MOST_EXACT, find_present, order_times, take_present
+from headrace._numbers import MOST_EXACT, compare_times, find_present, take_present
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
@@ -347,7 +347,7 @@ def _compare(sign: str, left: Any, right: Any) -> Any:
     kinds = {getattr(getattr(each, "dtype", None), "kind", "") for each in (left, right)}
     try:
         if "M" in kinds or kinds == {"m"}:
-            return COMPARISONS[sign](order_times(np.asarray(left), np.asarray(right)), 0)
+            return COMPARISONS[sign](compare_times(np.asarray(left), np.asarray(right)), 0)
         return COMPARISONS[sign](widen_floats(left, right), widen_floats(right, left))
     except (TypeError, OverflowError) as error:
         types = " and ".join(str(getattr(each, "dtype", type(each).__name__)) for each in (left, right))

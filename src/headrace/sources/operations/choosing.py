@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from headrace._arguments import flag, whole
+from headrace._arguments import check_flag, check_integer
 from headrace._numbers import find_present, take_present
 from headrace.contracts.feature import Feature
 from headrace.contracts.protocols import PicksRows
@@ -88,12 +88,12 @@ def take_first(source: MakesViews[View_co], n: int = FEW) -> View_co:
 
 def take(source: MakesViews[View_co], n: int) -> View_co:
     """The first ``n`` examples, or all if there are fewer."""
-    return _choose(source, range(min(whole(n, "n"), len(source))))
+    return _choose(source, range(min(check_integer(n, "n"), len(source))))
 
 
 def skip(source: MakesViews[View_co], n: int) -> View_co:
     """All examples but the first ``n``."""
-    return _choose(source, range(min(whole(n, "n"), len(source)), len(source)))
+    return _choose(source, range(min(check_integer(n, "n"), len(source)), len(source)))
 
 
 def sample(source: MakesViews[View_co], n: int, seed: int = 0) -> View_co:
@@ -106,7 +106,7 @@ def sample(source: MakesViews[View_co], n: int, seed: int = 0) -> View_co:
         n: The number of examples; all, shuffled, if there are fewer.
         seed: In ``[0, 2^64)``.
     """
-    order, count = Shuffled(len(source), seed=whole(seed, "seed")), min(whole(n, "n"), len(source))
+    order, count = Shuffled(len(source), seed=check_integer(seed, "seed")), min(check_integer(n, "n"), len(source))
     return _choose(source, order.indices(0, 0, count))
 
 
@@ -131,7 +131,7 @@ def random_split(source: MakesViews[View_co], parts: Sequence[float], seed: int 
     [8, 2]
     """
     bounds = _bounds_of_parts(parts, len(source))
-    order = Shuffled(len(source), seed=whole(seed, "seed")).indices(0, 0, len(source))
+    order = Shuffled(len(source), seed=check_integer(seed, "seed")).indices(0, 0, len(source))
     return [_choose(source, np.sort(order[start:stop])) for start, stop in zip([0, *bounds], bounds, strict=False)]
 
 
@@ -202,8 +202,8 @@ def _flags(descending: bool | Sequence[bool], count: int) -> list[bool]:  # noqa
     if isinstance(descending, (list, tuple)):
         if len(descending) != count:
             raise ValueError(f"descending has {len(descending)} flags for {count} features")
-        return [flag(each, "descending") for each in descending]
-    return [flag(descending, "descending")] * count
+        return [check_flag(each, "descending") for each in descending]
+    return [check_flag(descending, "descending")] * count
 
 
 def _check_sortable(name: str, feature: Feature) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace._arguments import feature_names, whole
+from headrace._arguments import check_integer, list_feature_names
 from headrace.contracts.feature import Feature
 from headrace.contracts.random_keys import RandomKeys, read_batch
 from headrace.contracts.schema import Schema
@@ -83,7 +83,7 @@ class FlatMapped:
         else:
             find = UserFunction(self.count, self.parent)
             for index, example in enumerate(examples_of(self.parent)):
-                counts.append(whole(find(example, index), f"the count of example {index}"))
+                counts.append(check_integer(find(example, index), f"the count of example {index}"))
         return np.cumsum(counts, dtype=np.int64)
 
     def _maker(self) -> UserFunction:
@@ -189,13 +189,13 @@ class FlatMapped:
 
 def make_windows(parent: Node, size: int, stride: int | None, feature: str | Sequence[str] | None) -> Node:
     """Windows of consecutive examples, or of the sequences of a feature."""
-    size = min(whole(size, "size", least=1), MOST)
-    stride = size if stride is None else min(whole(stride, "stride", least=1), MOST)
+    size = min(check_integer(size, "size", least=1), MOST)
+    stride = size if stride is None else min(check_integer(stride, "stride", least=1), MOST)
     if feature is None:
         return Windows(parent, size, stride)
     if not isinstance(feature, str) and not feature:
         raise ValueError("window takes at least one feature, or feature=None for windows of examples")
-    return FeatureWindows(parent, feature_names(feature, "feature"), size, stride)
+    return FeatureWindows(parent, list_feature_names(feature, "feature"), size, stride)
 
 
 class Windows:

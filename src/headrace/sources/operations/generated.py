@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from headrace import _optional
-from headrace._numbers import is_kept
+from headrace._numbers import kept_mask
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
@@ -202,7 +202,7 @@ def _fit_values(values: Any, feature: Feature, name: str, shape: tuple[int | Non
         raise refuse(found)
     with np.errstate(all="ignore"):
         cast = values.astype(wanted)
-    changed = ~is_kept(values, cast)
+    changed = ~kept_mask(values, cast)
     if changed.any():
         at = int(np.argmax(changed.reshape(len(values), -1).any(axis=1)))
         raise refuse(f"{values[at]!r:.60}", at)

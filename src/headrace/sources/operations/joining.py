@@ -49,11 +49,11 @@ def _join(name: str, features: Sequence[Feature]) -> Feature:
     _check_names(name, features)
     for other in features[1:]:
         if (_kind(joined), joined.sparse, len(joined.shape)) != (_kind(other), other.sparse, len(other.shape)):
-            raise _mismatch(name, joined, other)
+            raise _mismatch_error(name, joined, other)
         if joined.dtype != other.dtype and _kind(joined) not in ("str", "bytes"):
             dtype = np.result_type(joined.numpy_dtype, other.numpy_dtype)
             if dtype.kind == "f" and joined.numpy_dtype.kind in "iu" and other.numpy_dtype.kind in "iu":
-                raise _mismatch(name, joined, other)  # NumPy takes floats for uint64 beside signed integers
+                raise _mismatch_error(name, joined, other)  # NumPy takes floats for uint64 beside signed integers
             joined = _with_dtype(joined, dtype)
         if joined.shape != other.shape:
             joined = _with_shape(joined, _join_shapes(joined, other))
@@ -91,7 +91,7 @@ def _kind(feature: Feature) -> str:
     return KINDS.get(feature.numpy_dtype.kind, "numbers")
 
 
-def _mismatch(name: str, first: Feature, other: Feature) -> SchemaMismatch:
+def _mismatch_error(name: str, first: Feature, other: Feature) -> SchemaMismatch:
     return SchemaMismatch(
         Where(feature=name), expected=f"{first!r}, as in the first source", found=repr(other), hint=HINT
     )

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace import _optional
-from headrace._arguments import word
+from headrace._arguments import check_text
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Example, Indices
@@ -52,7 +52,7 @@ def check_key(key: str) -> None:
         TypeError: It is not text.
         ValueError: It is empty.
     """
-    word(key, "key")
+    check_text(key, "key")
     if not key:
         raise ValueError("key must be text that names the data and changes when they do, got nothing")
 

@@ -22,8 +22,8 @@ __all__ = [
     "audio_type",
     "has_pixels",
     "hex_lines",
-    "image_like",
     "is_audio",
+    "is_image_like",
     "json_value",
     "large_cell",
     "small_cell",
@@ -77,7 +77,7 @@ def is_audio(value: Any) -> bool:
     return isinstance(value, bytes) and audio_type(value) is not None
 
 
-def image_like(value: Any) -> bool:
+def is_image_like(value: Any) -> bool:
     """Whether an array looks like the pixels of an image: ``uint8`` of two axes, or of three with 1, 3 or 4 channels."""
     if not isinstance(value, np.ndarray) or value.dtype != np.uint8:
         return False
@@ -115,7 +115,7 @@ def _cell(value: Any, place: CellPlace, *, is_large: bool) -> Markup:
         return _show_nested(value, place, is_large=is_large)
     if isinstance(value, Strings):
         return _strings(value, place, is_large=is_large)
-    if image_like(value):
+    if is_image_like(value):
         return _image(place, 0, f"{value.shape[1]} x {value.shape[0]}", is_large=is_large)
     array = np.asarray(value)
     if array.ndim == 0:

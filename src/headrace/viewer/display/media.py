@@ -17,7 +17,7 @@ from headrace.contracts.images import ImageOptions, encoding_of
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged
 from headrace.errors import UnsupportedData, Where
-from headrace.viewer.display.cells import audio_type, image_like
+from headrace.viewer.display.cells import audio_type, is_image_like
 
 __all__ = ["MOST_PIXELS", "Media", "image_of", "item_of", "recording_of", "wave_of"]
 
@@ -49,7 +49,7 @@ def item_of(value: Any, item: int) -> Any:
     Raises:
         IndexError: There are fewer.
     """
-    if isinstance(value, (bytes, np.bytes_)) or image_like(value):
+    if isinstance(value, (bytes, np.bytes_)) or is_image_like(value):
         if item:
             raise IndexError(f"the value holds one image, so there is no number {item}")
         return value

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from headrace._numbers import is_exact, order_times
+from headrace._numbers import compare_times, exact_mask
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged
 from headrace.sources.views import keep_features
@@ -144,7 +144,7 @@ def _unequal(left: Any, right: Any) -> npt.NDArray[np.bool_]:
         return _unequal(left.real, right.real) | _unequal(left.imag, right.imag)
     if kinds & {"m", "M"}:
         try:
-            return np.asarray((order_times(left, right) != 0) & ~(np.isnat(left) & np.isnat(right)))
+            return np.asarray((compare_times(left, right) != 0) & ~(np.isnat(left) & np.isnat(right)))
         except TypeError:  # a time beside a number, or units without a common one
             return np.ones(left.shape, bool)
     with np.errstate(invalid="ignore"):
@@ -153,7 +153,7 @@ def _unequal(left: Any, right: Any) -> npt.NDArray[np.bool_]:
             "f" in kinds
             and (integers := next((each for each in (left, right) if each.dtype.kind in "iu"), None)) is not None
         ):
-            found |= ~is_exact(integers)
+            found |= ~exact_mask(integers)
     return found
 
 
