@@ -31,8 +31,8 @@ __all__ = [
     "cpu_limit",
     "discard_folder",
     "has_locks",
-    "is_locked_elsewhere",
     "lock",
+    "lock_or_find_owner",
     "memory_limit",
     "most_open",
     "number_setting",
@@ -241,6 +241,19 @@ if sys.platform != "win32":
     import fcntl
 
 
+def _ask_for_lock(fd: int, operation: int) -> bool | None:
+    """Ask the system for a lock of an open file. ``False``: another process holds it. ``None``: there are no locks here."""
+    if sys.platform == "win32":
+        return None
+    try:
+        fcntl.flock(fd, operation)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True
+
+
 def lock(fd: int, *, shared: bool = False, wait: bool = False) -> bool:
     """Lock an open file until its descriptor *and every mapping made from it* are gone.
 
@@ -255,37 +268,17 @@ def lock(fd: int, *, shared: bool = False, wait: bool = False) -> bool:
     if sys.platform == "win32":
         return True
     kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-    try:
-        fcntl.flock(fd, kind if wait else kind | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
+    return _ask_for_lock(fd, kind if wait else kind | fcntl.LOCK_NB) is True
 
 
-def is_locked_elsewhere(fd: int) -> bool:
+def lock_or_find_owner(fd: int) -> bool:
     """Lock an open file unless another process holds the lock; return whether one does. Always false where there are no locks."""
-    if sys.platform == "win32":
-        return False
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
-    return False
+    return sys.platform != "win32" and _ask_for_lock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB) is False
 
 
 def has_locks(fd: int) -> bool:
     """Whether the file system of an open file has locks between processes. Lustre, NFS and FUSE may have none."""
-    if sys.platform == "win32":
-        return False
-    try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
-    return True
+    return sys.platform != "win32" and _ask_for_lock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB) is not None
 
 
 def remove_unused(path: str | os.PathLike[str]) -> bool:

@@ -27,7 +27,7 @@ from headrace.errors import UnsupportedData, Where
 from headrace.io.cache.folder import cache_key
 from headrace.io.faults import close_quietly, name_in_errors, name_target
 from headrace.io.names import TEMPORARY_SUFFIX
-from headrace.io.system import boot_id, is_locked_elsewhere, lock, remove_path, sync_folder
+from headrace.io.system import boot_id, lock, lock_or_find_owner, remove_path, sync_folder
 from headrace.io.threads import ThreadPool
 from headrace.io.write.commit import finish_names, give_names, has_journal
 
@@ -99,7 +99,7 @@ def lock_folder(path: Path, first: str) -> int:
             fd = os.open(place, os.O_RDWR | os.O_CREAT, 0o666)
             is_kept = False
             try:
-                if is_locked_elsewhere(fd):
+                if lock_or_find_owner(fd):
                     owner = place.read_text(errors="replace")
                     if not owner or _is_abandoned(owner):
                         time.sleep(0.1)  # the next owner may be about to write its name

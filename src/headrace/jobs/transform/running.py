@@ -17,7 +17,7 @@ from headrace.containers.code import LEFT_OUT
 from headrace.contracts.job import Store
 from headrace.hosting.stage import Stage, check_stages
 from headrace.io.paths import list_files_below
-from headrace.io.system import is_locked_elsewhere
+from headrace.io.system import lock_or_find_owner
 from headrace.io.write.atomic import write_atomic
 from headrace.jobs.record import JobFiles, read_named, show
 from headrace.jobs.transform.ray import RayTransformRun
@@ -104,7 +104,7 @@ def _run(
 ) -> TransformRecord:
     _claim(files, resume=resume)
     with files.lock.open("w") as held:
-        if is_locked_elsewhere(held.fileno()):
+        if lock_or_find_owner(held.fileno()):
             raise ValueError(f"the transform job {spec.name!r} is running")
         _settings(files, spec, stages)
         files.stop.unlink(missing_ok=True)
