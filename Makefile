@@ -8,17 +8,18 @@ FUZZ_SECONDS ?= 60
 FUZZ ?=
 COVERAGE_TESTS ?= tests
 ASAN_TESTS ?= tests/native tests/codecs tests/formats
-# Tests that run in parallel, one file per core, the longest folders first, so that no core waits long at the end. Tests of endpoints, jobs and
-# worker processes run alone. By itself, pytest-xdist begins with the files of the most tests, and ends with few long ones.
+# Tests run in parallel, one file per core. By itself, pytest-xdist begins with the files of the most tests, and ends with few long ones.
 PARALLEL := -n $(JOBS) --dist loadfile --no-loadscope-reorder
-SIDE_BY_SIDE := $(addprefix tests/,io writing cli examples formats codecs docs datasets sources benchmarks native adapters contracts sampling)
+# Folders whose tests compute, the longest first, so that no core waits long at the end. Those of the others (endpoints, jobs, worker processes)
+# mostly wait.
+COMPUTING := $(addprefix tests/,io writing cli examples formats codecs docs datasets sources benchmarks native adapters contracts sampling)
 NATIVE := $(shell find native -name '*.[ch]pp' -o -name CMakeLists.txt) CMakeLists.txt pyproject.toml
 CPP := $(shell find native -name '*.[ch]pp')
 # Silence pip's notice about its own version.
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 export PATH := $(abspath $(BIN)):$(PATH)
 
-.PHONY: demo test test-alone test-ray test-library check lint tidy format stubs cpp-test test-asan-python tsan coverage fuzz bench bench-peers docs wheel clean setup
+.PHONY: demo test test-waiting test-ray test-library check lint tidy format stubs cpp-test test-asan-python tsan coverage fuzz bench bench-peers docs wheel clean setup
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -50,15 +51,15 @@ DECODING := $(addprefix tests/,codecs/images formats/array_record formats/tfreco
 DECODING += $(addprefix --ignore=tests/,codecs/images/test_claims.py codecs/images/test_png_checks.py io/cache/test_parallel_inflater.py \
 	formats/parquet/test_native_columns.py formats/parquet/test_native_damage.py)
 
-# Tests that run alone leave half of two cores idle, so the linters, clang-tidy and the C++ tests run beside them, the last two at a low
-# priority. `make check` also runs clang's analyzer, which takes four fifths of clang-tidy's time.
+# Tests that wait leave cores idle, so the linters, clang-tidy and the C++ tests run beside them, the last two at a low priority. `make check`
+# also runs clang's analyzer, which takes four fifths of clang-tidy's time.
 test: $(VENV)/.test
-	$(MAKE) --no-print-directory -j 4 lint test-alone tidy cpp-test TIDY=--quick
-	$(BIN)/python -m pytest -q -m "not peer and not ray" $(PARALLEL) $(SIDE_BY_SIDE)
+	$(MAKE) --no-print-directory -j 4 lint test-waiting tidy cpp-test TIDY=--quick
+	$(BIN)/python -m pytest -q -m "not peer and not ray" $(PARALLEL) $(COMPUTING)
 	HEADRACE_ENGINES=library $(BIN)/python -m pytest -q -m "not peer and not ray" $(PARALLEL) $(DECODING)
 
-test-alone: $(VENV)/.test
-	$(BIN)/python -m pytest -q -m "not peer and not ray" $(addprefix --ignore=,$(SIDE_BY_SIDE))
+test-waiting: $(VENV)/.test
+	$(BIN)/python -m pytest -q -m "not peer and not ray" $(PARALLEL) $(addprefix --ignore=,$(COMPUTING))
 
 # Tests on Ray, in an environment of their own, which is large. Clusters of several nodes on this machine: not side by side.
 RAY_VENV := .venv-ray
@@ -76,8 +77,8 @@ test-ray: $(RAY_VENV)/.test
 
 # The whole suite of Python tests with none of our own decoders.
 test-library: $(VENV)/.test
-	HEADRACE_ENGINES=library $(BIN)/python -m pytest -q -m "not peer and not ray" $(PARALLEL) $(SIDE_BY_SIDE)
-	HEADRACE_ENGINES=library $(BIN)/python -m pytest -q -m "not peer and not ray" $(addprefix --ignore=,$(SIDE_BY_SIDE))
+	HEADRACE_ENGINES=library $(BIN)/python -m pytest -q -m "not peer and not ray" $(PARALLEL) $(COMPUTING)
+	HEADRACE_ENGINES=library $(BIN)/python -m pytest -q -m "not peer and not ray" $(PARALLEL) $(addprefix --ignore=,$(COMPUTING))
 
 check: lint tidy
 

@@ -113,7 +113,7 @@ class TestTorch:
 
     def test_the_consumer_part_of_the_handover_runs_for_every_batch(self, monkeypatch):
         monkeypatch.setattr(
-            "headrace.loading.loader.handover", lambda to, device: (None, lambda batch: batch["i"].tolist())
+            "headrace.loading.loader.make_handover", lambda to, device: (None, lambda batch: batch["i"].tolist())
         )
         loader = hr.Loader(Numbers(6), 2, to="torch", device="cuda")
         assert list(loader) == [[0, 1], [2, 3], [4, 5]]
