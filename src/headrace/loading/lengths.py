@@ -318,8 +318,12 @@ class Pieces:
 
 def _first_fit(lengths: Indices, room: int) -> tuple[Indices, Indices]:
     """For each piece, the first packed row with room for it, and its position there."""
-    leaves = 1 << max(len(lengths) - 1, 0).bit_length()  # one for each row that could be needed: an empty one has room for any piece
-    most = [room] * (2 * leaves)  # a tree: the most room in any row below a node, whose children are 2 * node and the one after
+    leaves = (
+        1 << max(len(lengths) - 1, 0).bit_length()
+    )  # one for each row that could be needed: an empty one has room for any piece
+    most = [room] * (
+        2 * leaves
+    )  # a tree: the most room in any row below a node, whose children are 2 * node and the one after
     row, begin = [], []
     for length in lengths.tolist():
         node = 1
