@@ -311,8 +311,7 @@ def _parts_of(node: Node) -> tuple[Node, ...]:
     """The parents of a concatenation whose examples do not depend on nesting, so that hundreds of calls of ``concat`` do not nest; or the node."""
     if not isinstance(node, Concatenated) or any(node._casts):
         return (node,)
-    names = {name: feature.names for name, feature in node.schema.items()}
-    is_alike = all(names == {name: parent.schema[name].names for name in names} for parent in node.parents)
+    is_alike = all(p.schema[name].names == node.schema[name].names for p in node.parents for name in node.schema)
     return node.parents if is_alike else (node,)
 
 
