@@ -49,12 +49,12 @@ def check_rows(batch: Batch, rows: int) -> None:
     """
     hint = "batch() of a source returns {feature: column}, a row for each index."
     if not hasattr(batch, "items"):
-        found = f"{type(batch).__name__} {batch!r:.60}"
-        raise SchemaMismatch(Where(), expected="a dict of columns from the source", found=found, hint=hint)
+        other = f"{type(batch).__name__} {batch!r:.60}"
+        raise SchemaMismatch(Where(), expected="a dict of columns from the source", found=other, hint=hint)
     for name, column in batch.items():
         if not getattr(column, "shape", hasattr(column, "__len__")):
-            found = f"{type(column).__name__} {column!r:.60}"
-            raise SchemaMismatch(Where(feature=name), expected=f"{rows} rows from the source", found=found, hint=hint)
+            other = f"{type(column).__name__} {column!r:.60}"
+            raise SchemaMismatch(Where(feature=name), expected=f"{rows} rows from the source", found=other, hint=hint)
         found = column.shape[0] if hasattr(column, "shape") else len(column)
         if found != rows:
             raise SchemaMismatch(
