@@ -282,3 +282,24 @@ def test_records_that_get_far_larger_come_as_they_are(tmp_path, options, name):
             assert value == bytes([at % 251]) * lengths[at]
             at += 1
     assert at == len(lengths)
+
+
+@pytest.mark.parametrize(
+    ("returned", "found"),
+    [
+        (None, "a dict of columns.*found NoneType"),
+        ([1], "a dict of columns.*found list"),
+        ({"x": 3}, "2 rows.*found int 3.*'x'"),
+        ({"x": np.array(3)}, "2 rows.*found ndarray.*'x'"),
+    ],
+)
+def test_batches_of_a_source_that_are_none(returned, found):
+    class Own:
+        def __len__(self):
+            return 4
+
+        def batch(self, indices):
+            return returned
+
+    with pytest.raises(hr.SchemaMismatch, match=found):
+        next(iter(hr.Loader(Own(), 2, threads=0)))

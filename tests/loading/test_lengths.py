@@ -12,6 +12,7 @@ from scipy.sparse import csr_array
 from tests.loading.workers.test_workers import forked, same
 
 import headrace as hr
+from headrace.loading.lengths import _first_fit
 
 rows_of = st.lists(st.lists(st.integers(1, 99), max_size=9), max_size=12)
 
@@ -135,6 +136,19 @@ def test_packed_by_first_fit(rows, length, overlong):
         assert segments.tolist() == [k for k, (_, piece) in enumerate(packed, 1) for _ in piece] + [0] * filled
         assert positions.tolist() == [i for _, piece in packed for i in range(len(piece))] + [0] * filled
         assert ids.tolist() == [number for number, _ in packed]
+
+
+@given(st.integers(0, 300), st.integers(1, 40), st.integers(0, 2**32 - 1))
+def test_first_fit_of_many_rows(count, room, seed):
+    lengths = np.random.default_rng(seed).integers(0, room + 1, count)
+    free, places = [], []
+    for length in lengths.tolist():
+        at = next((at for at, left in enumerate(free) if left >= length), len(free))
+        free += [room] * (at == len(free))
+        places.append((at, room - free[at]))
+        free[at] -= length
+    row, begin = _first_fit(lengths, room)
+    assert list(zip(row.tolist(), begin.tolist(), strict=True)) == places
 
 
 @given(rows_of)

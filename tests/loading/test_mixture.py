@@ -379,3 +379,11 @@ def test_arguments_are_checked_as_those_of_a_loader():
     for name in ("shuffle", "quotas"):
         with pytest.raises(TypeError, match=f"{name} must be True or False, got 'no'"):
             hr.Mixture(pair, **{name: "no"})
+
+
+def test_slices_of_a_mixture_are_those_of_a_source():
+    mixture = hr.Mixture({hr.ColumnSource({"x": np.arange(6)}): 1})
+    for key in (slice(3), [0, 1], "x"):
+        with pytest.raises(TypeError, match=r"one example by position.*hr.Source\(mixture\) has slices"):
+            mixture[key]
+    assert hr.Source(mixture)[:3].batch([2])["x"].tolist() == [2]

@@ -67,13 +67,33 @@ class Pair:
     one: object
 
 
+class Objects:
+    """A source of one's own, whose examples have an object."""
+
+    schema = hr.Schema({"v": hr.Feature("bytes")})
+
+    def __init__(self, value):
+        self.value = value
+
+    def __len__(self):
+        return 2
+
+    def batch(self, indices):
+        column = np.empty(len(indices), object)
+        column[:] = [self.value] * len(indices)
+        return {"v": column}
+
+    def where(self, index):
+        return hr.Where(record=index)
+
+
 FINGERPRINTS = """
 import numpy as np
-from tests.sources.test_node import Pair, Plain
+from tests.sources.test_node import Objects, Pair, Plain
 import headrace as hr
 values = [Plain(), Pair(Plain()), Pair({"a", "b", "c", "d"}), {"a", "b", "c", "d"}, [{"x": {"a", "b", "c"}}], len, lambda: 0]
 for value in values:
-    print(hr.ColumnSource({"i": np.arange(2)}).map(lambda example: {"i": example["i"], "v": value}).fingerprint)
+    print(hr.Source(Objects(value)).fingerprint)
 print(hr.ColumnSource({"i": np.arange(2)}).map(lambda example: {name: example["i"] for name in {"a", "b", "c", "d"}}).fingerprint)
 """
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import enum
+import io
 import pickle
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -550,3 +554,69 @@ class TestExamplesShareNoMemory:
 def shift_in_place(example):
     example["x"] += 1
     return example
+
+
+class Color(enum.Enum):
+    RED = 1
+
+
+@pytest.mark.parametrize(
+    ("value", "advice"),
+    [
+        ({1}, r"sorted\(value\) is a list"),
+        (dt.datetime(2020, 1, 1, tzinfo=dt.UTC), "a time without a zone"),
+        (dt.date(2020, 1, 1), "numpy.datetime64"),
+        (dt.timedelta(1), "numpy.timedelta64"),
+        (Decimal(1), r"float\(value\)"),
+        (Color.RED, "value.value"),
+        (io.BytesIO(b"x"), r"value.getvalue\(\)"),
+        (iter([1]), r"list\(value\)"),
+        ([dt.date(2020, 1, 1)], "numpy.datetime64"),
+        ([1, None], "numpy.nan"),
+        ([[1, None], [2]], "numpy.nan"),
+        (object(), r"str\(value\)"),
+        ({"inner": 1}, "'v/...'"),
+    ],
+)
+def test_objects_that_no_feature_holds_are_refused(value, advice):
+    source = hr.ColumnSource({"i": np.arange(4)})
+    mapped = source.map(lambda example: {"v": value})
+    expanded = source.flat_map(lambda example: [{"v": value}])
+    for read in (
+        lambda: mapped.schema,
+        lambda: mapped.batch([2]),
+        lambda: mapped[2],
+        lambda: list(mapped),
+        lambda: list(hr.Loader(mapped, 2)),
+        lambda: expanded.schema,
+        lambda: expanded.batch([1]),
+        lambda: list(expanded),
+    ):
+        with pytest.raises(hr.SchemaMismatch, match=f"from .*<lambda>.* record .*feature 'v'.*{advice}"):
+            read()
+
+
+def test_names_of_features_are_text():
+    source = hr.ColumnSource({"i": np.arange(4)})
+    for mapped in (source.map(lambda _: {"a": 1, 2: 3}), source.flat_map(lambda _: [{"a": 1, 2: 3}])):
+        for read in (lambda m=mapped: m.schema, lambda m=mapped: m.batch([1]), lambda m=mapped: list(m)):
+            with pytest.raises(hr.SchemaMismatch, match=r"names are text from .*found \['a', 2\] - at record"):
+                read()
+
+
+def test_frames_and_series_are_no_examples():
+    pandas = pytest.importorskip("pandas")
+    source = hr.ColumnSource({"i": np.arange(4)})
+    series = source.map(lambda _: pandas.Series({"a": 1}))
+    frame = source.map(lambda _: pandas.DataFrame({"a": [1]}), seeded=False)
+    for mapped, advice in ((series, r"value.to_dict\(\) is one"), (frame, r"frame.to_dict\('records'\)")):
+        for read in (lambda m=mapped: m.schema, lambda m=mapped: m.batch([1]), lambda m=mapped: list(m)):
+            with pytest.raises(hr.TransformError, match=f"example [01] .*must return a dict of features.*{advice}"):
+                read()
+    assert source.map(lambda _: pandas.Series({"a": 1}).to_dict()).batch([0, 1])["a"].tolist() == [1, 1]
+
+
+def test_text_lists_with_gaps_and_several_values_pass():
+    texts = np.array(["a", None], object)
+    source = hr.ColumnSource({"i": np.arange(4)}).map(lambda _: {"v": texts})
+    assert source.batch([0])["v"].tolist() == [["a", None]]

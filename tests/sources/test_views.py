@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import headrace as hr
 from headrace.errors import SchemaMismatch
 from headrace.sources.operations.expand import Windows
 from headrace.sources.source import Source
@@ -92,3 +93,34 @@ def test_a_source_that_reads_in_its_own_way_does_not_say():
             return {"x": np.asarray(indices) * 2}
 
     assert Own(Stored(10)).stored_bytes(0, 10) == 0
+
+
+@pytest.mark.parametrize("kind", ["shapes", "seeded"])
+def test_concat_in_a_loop_does_not_nest(kind):
+    drawn = hr.ColumnSource({"x": np.arange(3.0)}).map(lambda e, rng: {"x": e["x"] + rng.random()}, seeded=True)
+    shapes = [hr.ColumnSource({"x": np.full((3, 2 + i % 2), i)}) for i in range(400)]
+    parts = shapes if kind == "shapes" else [drawn] * 400
+    joined = parts[0]
+    for part in parts[1:]:
+        joined = joined.concat(part)
+    assert len(joined) == 1200
+    assert len(joined.node.parents) == 400
+    at_once = parts[0].concat(*parts[1:])
+    assert joined.schema == at_once.schema
+    assert all(np.array_equal(joined[i]["x"], at_once[i]["x"]) for i in (0, 3, 1199))
+
+
+def test_seeded_maps_draw_the_same_however_concat_nests():
+    first, second = (
+        hr.ColumnSource({"x": np.arange(3.0) + n}).map(lambda e, rng: {"x": e["x"] + rng.random()}, seeded=True)
+        for n in (0, 10)
+    )
+    plain = hr.ColumnSource({"x": np.arange(2.0)})
+    nested = first.concat(plain.concat(second)).concat(first)
+    flat = first.concat(plain, second, first)
+    for read in (
+        lambda s: s.batch(range(len(s)))["x"].tolist(),
+        lambda s: [float(e["x"]) for e in s],
+        lambda s: [x for b in hr.Loader(s, 4, shuffle=True, seed=2) for x in b["x"].tolist()],
+    ):
+        assert read(nested) == read(flat)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import datetime as dt
-import numbers
 import os
 from collections.abc import Iterable, Mapping
-from collections.abc import Set as AbstractSet
 from typing import Any
 
 import numpy as np
@@ -20,23 +17,13 @@ from headrace.formats.npy.header import fields_of
 from headrace.sources.operations.column import FeatureColumn
 from headrace.sources.source import ColumnSource, Source
 from headrace.sources.stacking import copy_example, stack
-from headrace.sources.tables import ColumnNode, as_columns
+from headrace.sources.tables import ColumnNode, as_columns, find_object, object_error
 
 __all__ = ["as_columns_or_source", "as_source", "check_example", "check_values"]
 
 UNNAMED = "values"
 """The name of the one feature of a plain array, as where a ``.npy`` is read."""
 BLOCK = 1024
-ADVICE: tuple[tuple[type, str], ...] = (
-    (dt.datetime, "numpy.datetime64(value) is a time without a zone"),
-    (dt.date, "numpy.datetime64(value) is a day"),
-    (dt.timedelta, "numpy.timedelta64(value) is a duration"),
-    (numbers.Number, "float(value) is a number, str(value) its exact text"),
-    (AbstractSet, "sorted(value) is a list"),
-)
-"""What to make of an object, by its type."""
-STORED = (str, bytes, bytearray, int, float, complex, list, tuple)
-"""What files hold, or what is refused where it is written with a reason of its own."""
 
 
 def as_source(given: Any) -> Source:
@@ -192,29 +179,9 @@ def check_values(batch: Mapping[str, Any], first: int) -> None:
     for name, column in batch.items():
         if isinstance(column, list) or (isinstance(column, np.ndarray) and column.dtype == object):
             for position, value in enumerate(column):
-                if value is None or type(value) is dict:
-                    raise _no_value(value, Where(record=first + position, feature=name))
-                if (other := _other_object(value)) is not None:
-                    raise _no_value(other, Where(record=first + position, feature=name))
-
-
-def _other_object(value: Any) -> Any:
-    """An object that no file holds, of what an array of objects has; ``None`` if there is none."""
-    if not isinstance(value, np.ndarray):
-        return None if isinstance(value, STORED) or hasattr(value, "__array__") or hasattr(value, "dtype") else value
-    items = value.flat if value.dtype == object else ()
-    return next((other for other in map(_other_object, items) if other is not None), None)
-
-
-def _no_value(value: object, where: Where) -> SchemaMismatch:
-    if value is None:
-        hint = "Give a value in its place, such as NaN, or leave the feature out of every example."
-        return SchemaMismatch(where, expected="a value", found="None", hint=hint)
-    if not isinstance(value, Mapping):
-        advice = next((text for kind, text in ADVICE if isinstance(value, kind)), "str(value) is its text")
-        found = f"{type(value).__name__} {value!r:.60}"
-        return SchemaMismatch(
-            where, expected="numbers, text, bytes or times of NumPy", found=found, hint=f"Convert it: {advice}."
-        )
-    hint = f"Give each value in it a separate name: '{where.feature}/...'."
-    return SchemaMismatch(where, expected="a value", found=f"a dict, {value!r:.80}", hint=hint)
+                where = Where(record=first + position, feature=name)
+                if value is None:
+                    hint = "Give a value in its place, such as NaN, or leave the feature out of every example."
+                    raise SchemaMismatch(where, expected="a value", found="None", hint=hint)
+                if (other := find_object(value)) is not None:
+                    raise object_error(other, where)

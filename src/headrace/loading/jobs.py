@@ -45,9 +45,16 @@ def check_rows(batch: Batch, rows: int) -> None:
     """Check that a source returned as many rows as it was asked for.
 
     Raises:
-        SchemaMismatch: A column is shorter or longer.
+        SchemaMismatch: A column is shorter or longer, or has no rows at all; or it returned no dict.
     """
+    hint = "batch() of a source returns {feature: column}, a row for each index."
+    if not hasattr(batch, "items"):
+        other = f"{type(batch).__name__} {batch!r:.60}"
+        raise SchemaMismatch(Where(), expected="a dict of columns from the source", found=other, hint=hint)
     for name, column in batch.items():
+        if not getattr(column, "shape", hasattr(column, "__len__")):
+            other = f"{type(column).__name__} {column!r:.60}"
+            raise SchemaMismatch(Where(feature=name), expected=f"{rows} rows from the source", found=other, hint=hint)
         found = column.shape[0] if hasattr(column, "shape") else len(column)
         if found != rows:
             raise SchemaMismatch(

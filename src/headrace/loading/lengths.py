@@ -318,15 +318,32 @@ class Pieces:
 
 def _first_fit(lengths: Indices, room: int) -> tuple[Indices, Indices]:
     """For each piece, the first packed row with room for it, and its position there."""
-    free = np.full(len(lengths), room, np.int64)  # also of rows that are still empty: the first of them always has room
-    row, begin = np.empty(len(lengths), np.int64), np.empty(len(lengths), np.int64)
-    used = 0
-    for number, length in enumerate(lengths.tolist()):
-        found = int(np.argmax(free[: used + 1] >= length))
-        used = max(used, found + 1)
-        row[number], begin[number] = found, room - free[found]
-        free[found] -= length
-    return row, begin
+    leaves = (
+        1 << max(len(lengths) - 1, 0).bit_length()
+    )  # one for each row that could be needed: an empty one has room for any piece
+    most = [room] * (
+        2 * leaves
+    )  # a tree: the most room in any row below a node, whose children are 2 * node and the one after
+    row, begin = [], []
+    for length in lengths.tolist():
+        node = 1
+        while node < leaves:
+            node *= 2
+            if most[node] < length:
+                node += 1
+        free = most[node]
+        row.append(node - leaves)
+        begin.append(room - free)
+        free -= length
+        most[node] = free
+        while node > 1:
+            other = most[node ^ 1]
+            node //= 2
+            free = max(free, other)
+            if most[node] == free:
+                break
+            most[node] = free
+    return np.array(row, np.int64), np.array(begin, np.int64)
 
 
 def _pad_rows(rows: Ragged, length: int, fill: Any) -> Any:

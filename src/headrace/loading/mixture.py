@@ -181,6 +181,10 @@ class Mixture:
 
     def place(self, position: int) -> tuple[int, int]:
         """The source that a position draws from, and the index there."""
+        if not hasattr(position, "__index__"):
+            raise TypeError(
+                f"a mixture gives one example by position, got {position!r:.60}: hr.Source(mixture) has slices"
+            )
         if operator.index(position) < 0:
             raise IndexError(f"positions of a mixture count from 0, got {position}")
         one = np.array([position], np.int64)

@@ -172,8 +172,10 @@ def _stack_present(values: list[Any], name: str) -> npt.NDArray[Any]:
 
 def _stack_arrays(values: list[Any], types: set[type], name: str) -> Any:
     """Numbers, and arrays or lists of anything."""
-    if any(hasattr(kind, "detach") for kind in types):  # a tensor with gradients does not convert
-        values = [value.detach() if hasattr(value, "detach") else value for value in values]
+    if any(hasattr(kind, "detach") for kind in types):  # a tensor with gradients does not convert; files have it, too
+        values = [
+            value.detach() if hasattr(value, "detach") and hasattr(value, "__array__") else value for value in values
+        ]
     try:
         arrays = list(map(np.asarray, values))
     except ValueError:  # lists of lists of different lengths

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import enum
+import io
+import numbers
 from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 import numpy as np
@@ -21,10 +26,24 @@ from headrace.sources.node import Node, list_rows, read_blocks, stored_bytes
 from headrace.sources.stacking import check_kinds, schema_of, stack_values
 from headrace.sources.views import Selected
 
-__all__ = ["ColumnNode", "TableNode", "as_columns", "ragged_rows", "table_node"]
+__all__ = ["ColumnNode", "TableNode", "as_columns", "find_object", "object_error", "ragged_rows", "table_node"]
 
 BLOCK = 256
 """Rows that iteration reads at a time."""
+ADVICE: tuple[tuple[type, str], ...] = (
+    (dt.datetime, "numpy.datetime64(value) is a time without a zone"),
+    (dt.date, "numpy.datetime64(value) is a day"),
+    (dt.timedelta, "numpy.timedelta64(value) is a duration"),
+    (numbers.Number, "float(value) is a number, str(value) its exact text"),
+    (AbstractSet, "sorted(value) is a list"),
+    (enum.Enum, "value.value is what it stands for"),
+    (io.BytesIO, "value.getvalue() are its bytes"),
+    (Iterator, "list(value) is a list"),
+    (list, "numpy.nan can stand for None"),
+)
+"""What to make of an object, by its type."""
+VALUES = (str, bytes, bytearray, int, float, complex, list, tuple)
+"""What columns hold, or what is refused elsewhere with a reason of its own."""
 
 
 class TableNode:
@@ -327,3 +346,23 @@ def ragged_rows(column: Any, name: str) -> Ragged:
         return Ragged(values, np.arange(len(column) + 1, dtype=np.int64) * column.shape[1])
     found = "rows of rows" if isinstance(column, Ragged) else type(column).__name__
     raise SchemaMismatch(Where(feature=name), expected="a feature with one axis that varies", found=found)
+
+
+def find_object(value: Any) -> Any:
+    """An object that is no value of a feature, of what an array of objects has; ``None`` if there is none."""
+    if not isinstance(value, np.ndarray):
+        return None if isinstance(value, VALUES) or hasattr(value, "__array__") or hasattr(value, "dtype") else value
+    items = value.flat if value.dtype == object else ()
+    return next((other for other in map(find_object, items) if other is not None), None)
+
+
+def object_error(value: object, where: Where, origin: str = "") -> SchemaMismatch:
+    """The error for an object that :func:`find_object` found. ``origin`` says after it where it comes from."""
+    if isinstance(value, Mapping):
+        hint = f"Give each value in it a separate name: '{where.feature}/...'."
+        return SchemaMismatch(where, expected="a value", found=f"a dict, {value!r:.80}{origin}", hint=hint)
+    advice = next((text for kind, text in ADVICE if isinstance(value, kind)), "str(value) is its text")
+    found = f"{type(value).__name__} {value!r:.60}{origin}"
+    return SchemaMismatch(
+        where, expected="numbers, text, bytes or times of NumPy", found=found, hint=f"Convert it: {advice}."
+    )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count, islice, repeat
 from typing import Any
 
 import numpy as np
 
+from headrace.contracts.protocols import InnerExamples
 from headrace.contracts.random_keys import RandomKeys, describe, generators_at, read_batch
 from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
@@ -23,6 +24,7 @@ from headrace.sources.node import (
     runs_of,
 )
 from headrace.sources.stacking import stack
+from headrace.sources.tables import find_object, object_error
 
 __all__ = [
     "Mapped",
@@ -91,12 +93,14 @@ class UserFunction:
             made: Example = self.function(example, *generator)
         except Exception as error:
             raise self._failure(index, generator, error) from error
-        if not hasattr(made, "keys"):
+        if type(made) is not dict:
             self._check(made, index, *generator)
         return made
 
     def _check(self, made: Any, index: int, *generator: np.random.Generator) -> None:
-        if not hasattr(made, "keys"):  # else it is a dict, or a mapping of another library
+        if not isinstance(made, Mapping) and (
+            not hasattr(made, "keys") or hasattr(made, "__array__")
+        ):  # as pandas' have
             error = TypeError(f"it must return a dict of features, got {found_instead(made)}")
             raise self._failure(index, generator, error) from error
 
@@ -133,7 +137,7 @@ class UserFunction:
             expected: The names of their features, if known.
 
         Raises:
-            SchemaMismatch: Two have different features, or a value is None.
+            SchemaMismatch: Two have different features, the name of one is no text, a value is None, or an object that no feature holds.
         """
         names = list(made[0] if expected is None else expected)
         wanted = set(names)
@@ -150,10 +154,22 @@ class UserFunction:
             self._check_gaps(stacked, lacks_value)
         except SchemaMismatch as error:  # it names the row among these examples
             raise error.relocated(self.parent.where(indices[error.where.record or 0])) from error
+        if not all(isinstance(name, str) for name in names):
+            raise SchemaMismatch(
+                self.parent.where(indices[0]),
+                expected=f"features whose names are text from {self.name}",
+                found=str(names),
+                hint="Name them with text, as in {'label': value}.",
+            )
         columns = ((name, stacked[name]) for name in names)
         return {name: _separate(column) if type(column) is list else column for name, column in columns}
 
     def _check_gaps(self, made: Batch, lacks_value: Callable[[int], bool]) -> None:
+        for name, column in made.items():
+            if isinstance(column, list) or column.dtype == object:
+                for row, value in enumerate(column) if type(column) is not Strings else ():
+                    if type(value) is not str and (other := _find_other(value)) is not None:
+                        raise object_error(other, Where(record=row, feature=name), f" from {self.name}")
         for row, name in _find_gaps(made):
             if not lacks_value(row):
                 hint = "Return a value in its place, such as NaN, or leave the feature out of every example."
@@ -221,6 +237,16 @@ def _find_gaps(batch: Batch) -> Iterator[tuple[int, str]]:
             yield from ((row, name) for row, value in enumerate(column) if value is None)
 
 
+def _find_other(value: Any) -> Any:
+    """An object in a column of objects that no feature holds. Lists of numbers with None among them are one, too: no column holds them."""
+    while isinstance(value, Ragged):
+        value = value.values
+    if isinstance(value, np.ndarray) and value.dtype == object:
+        numbers = any(not isinstance(item, (str, bytes, type(None))) for item in value.flat)
+        return find_object(value) or (value.tolist() if numbers else None)
+    return None if isinstance(value, InnerExamples) else find_object(value)
+
+
 def rows_with_gaps(batch: Batch) -> Callable[[int], bool]:
     """Whether a row lacks a value, as a function of the row. The batch is looked at when that is first asked."""
     found: set[int] | None = None
@@ -250,7 +276,15 @@ def _separate(values: list[Any]) -> list[Any]:
 
 def found_instead(made: object) -> str:
     """What a function returned instead of an example, for messages."""
-    return "None: is a return missing?" if made is None else f"{type(made).__name__} {made!r:.80}"
+    if made is None:
+        return "None: is a return missing?"
+    found = f"{type(made).__name__} {' '.join(repr(made).split()):.80}"
+    if not hasattr(made, "to_dict"):
+        return found
+    is_frame = len(getattr(made, "shape", ())) > 1
+    return (
+        f"{found}: {'flat_map takes frame.to_dict(' + repr('records') + ')' if is_frame else 'value.to_dict() is one'}"
+    )
 
 
 def keep_dtypes(batch: Batch, node: Node) -> Batch:

@@ -20,7 +20,6 @@ from headrace.sources.node import (
     example_at,
     examples_of,
     narrow,
-    random_streams,
     runs_of,
     stored_bytes,
     stream,
@@ -310,9 +309,10 @@ class Concatenated:
 
 def _parts_of(node: Node) -> tuple[Node, ...]:
     """The parents of a concatenation whose examples do not depend on nesting, so that hundreds of calls of ``concat`` do not nest; or the node."""
-    if not isinstance(node, Concatenated) or random_streams(node):
+    if not isinstance(node, Concatenated) or any(node._casts):
         return (node,)
-    return node.parents if all(parent.schema == node.schema for parent in node.parents) else (node,)
+    is_alike = all(p.schema[name].names == node.schema[name].names for p in node.parents for name in node.schema)
+    return node.parents if is_alike else (node,)
 
 
 def _in_one_order(parents: Sequence[Node]) -> tuple[Node, ...]:

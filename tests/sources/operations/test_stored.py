@@ -205,7 +205,7 @@ def test_arguments_of_cache(tmp_path):
     with pytest.raises(ValueError, match=r"cache\(\) would freeze"):
         source.map(lambda example, rng: example, seeded=True).cache(tmp_path, key="1")
     objects = source.map(lambda example: {"x": {"a", "b"}})
-    with pytest.raises(hr.UnsupportedData, match="numbers, text or bytes.*feature 'x'"):
+    with pytest.raises(hr.SchemaMismatch, match="numbers, text, bytes.*feature 'x'"):
         objects.cache(tmp_path, key="1")
     mixed = source.map(lambda example: {"x": float(example["x"]) if example["x"] == 2 else np.float32(1)})
     parts = mixed[:2].concat(mixed[2:])

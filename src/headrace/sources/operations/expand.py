@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -32,7 +31,7 @@ from headrace.sources.node import (
     stored_bytes,
     stream,
 )
-from headrace.sources.stacking import copy_example, stack
+from headrace.sources.stacking import copy_example
 from headrace.sources.tables import ragged_rows
 from headrace.sources.user_functions import UserFunction, found_instead, keep_dtypes, rows_with_gaps
 from headrace.sources.views import keep_features
@@ -103,7 +102,11 @@ class FlatMapped:
     @cached_property
     def _first(self) -> Batch:
         """The first example, as a batch of one; empty if there is none."""
-        first = stack([made for _, _, made in islice(self._make_in_order(), 1)])
+        found = next(self._make_in_order(), None)
+        if found is None:
+            return {}
+        index, given, made = found
+        first = self._maker().stack([made], [index], lambda _: any(value is None for value in given.values()))
         self._names = self._names or list(first)
         return first
 

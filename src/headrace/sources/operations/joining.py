@@ -55,8 +55,8 @@ def _join(name: str, features: Sequence[Feature]) -> Feature:
             if dtype.kind == "f" and joined.numpy_dtype.kind in "iu" and other.numpy_dtype.kind in "iu":
                 raise _mismatch_error(name, joined, other)  # NumPy takes floats for uint64 beside signed integers
             joined = _with_dtype(joined, dtype)
-        if joined.shape != other.shape:
-            joined = _with_shape(joined, _join_shapes(joined, other))
+        if joined.shape != other.shape and (shape := _join_shapes(joined, other)) != joined.shape:
+            joined = _with_shape(joined, shape)
     return _with_common_marks(joined, features)
 
 
