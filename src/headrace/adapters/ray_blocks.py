@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace._optional import require
+from headrace._ray.cluster import Cluster
 from headrace.adapters.arrow import ArrowNode, find_schema
 from headrace.codecs.fit import fit_column
 from headrace.contracts.feature import Feature
@@ -25,6 +26,7 @@ __all__ = [
     "batch_of_block",
     "block_of_batch",
     "block_row_bytes",
+    "check_member",
     "check_storable",
     "find_untyped",
     "is_measurable",
@@ -39,6 +41,17 @@ TENSOR_KINDS = "biuf"
 PYTHON_OBJECTS = "ray.data.arrow_pickled_object"
 """Ray's name for a column of values that Arrow has no type for."""
 MEASURED_ROWS = 8  # a multiple of the bits of a byte, so that bools are measured exactly
+
+
+def check_member(cluster: Cluster) -> None:
+    """Refuse a connection through Ray Client, which has no datasets.
+
+    Raises:
+        UnsupportedData: The address begins with ``ray://``.
+    """
+    if cluster.is_remote:
+        hint = "Run this on a node, with the address host:port or 'auto' (RAY_ADDRESS)."
+        raise UnsupportedData(Where(), expected="a process on a node of the cluster", found="ray://", hint=hint)
 
 
 def check_storable(schema: Schema) -> None:

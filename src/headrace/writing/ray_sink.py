@@ -17,7 +17,7 @@ from typing import Any
 from headrace._arguments import check_flag, check_integer, check_text
 from headrace._optional import require
 from headrace._ray.connection import connect
-from headrace.adapters.ray_blocks import batch_of_block, find_untyped, schema_of_block
+from headrace.adapters.ray_blocks import batch_of_block, check_member, find_untyped, schema_of_block
 from headrace.contracts.csv import CSV
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
@@ -61,7 +61,8 @@ def write_dataset(
         raise ValueError(
             f"overwrite=True needs the number of shards, as in {files.stem}@8, because other files would stay"
         )
-    with connect():
+    with connect() as cluster:
+        check_member(cluster)
         finish_interrupted(files.first)
         if not overwrite:
             files.check_new()
