@@ -360,7 +360,7 @@ class TestPlan:
         monkeypatch.setattr(ray_sources, "USUAL_BLOCK_BYTES", 50_000)
         monkeypatch.setattr(ray_sources, "MOST_BLOCK_BYTES", 100_000)
         blocks = list(ray_sources.read_rows(None, shared.schema, None, 0, 4000, 4000, shared.growth_of(None)))
-        assert max(block.nbytes for block in blocks) < 250_000
+        assert max(block.nbytes for block in blocks) < 110_000
         assert len(blocks) < 60
         assert [len(value) for block in blocks for value in block.column("b").to_pylist()] == sizes.tolist()
 

@@ -161,22 +161,22 @@ def _is_untyped(kind: Any) -> bool:
 
 def _with_types(table: Any, schema: Schema) -> Any:
     """The table with the types of the features where it shows none."""
-    fields = [field.with_type(_typed(field.type, field.name, schema)) for field in table.schema]
+    fields = [field.with_type(_replace_nulls(field.type, field.name, schema)) for field in table.schema]
     return table if fields == list(table.schema) else table.cast(arrow().schema(fields, table.schema.metadata))
 
 
-def _typed(kind: Any, name: str, schema: Schema) -> Any:
+def _replace_nulls(kind: Any, name: str, schema: Schema) -> Any:
     """A type without nulls in it, if it is that of a feature."""
     pa, types = arrow(), arrow().types
     if types.is_struct(kind):
         fields = [kind.field(at) for at in range(kind.num_fields)]
-        return pa.struct([each.with_type(_typed(each.type, f"{name}/{each.name}", schema)) for each in fields])
+        return pa.struct([each.with_type(_replace_nulls(each.type, f"{name}/{each.name}", schema)) for each in fields])
     if not _is_untyped(kind) or name not in schema:
         return kind
     if types.is_null(kind):
         dtype = schema[name].dtype
         return pa.string() if schema[name].numpy_dtype.kind == "U" else arrow_type(Feature(dtype))
-    inner = _typed(kind.value_type, name, schema)
+    inner = _replace_nulls(kind.value_type, name, schema)
     return pa.list_(inner, kind.list_size) if types.is_fixed_size_list(kind) else pa.list_(inner)
 
 

@@ -104,11 +104,15 @@ class SharedSource:
         return found * stored / sampled if stored and sampled else found
 
     def growth_of(self, columns: Columns) -> float:
-        """How many bytes of blocks come from a byte where the source is stored, by the sample; 0: not known, or not needed."""
+        """How many bytes of blocks come from a byte where the source is stored, by the sample; 0: not known, or not needed.
+
+        Of all columns, at least 1: small rows have a large share of what files add to each row.
+        """
         sampled = self._stored[1]
         if not sampled or is_measurable(self._schema(columns)):
             return 0.0
-        return float(self._sample.select(self._names(columns)).nbytes / max(1, self._sample.num_rows)) / sampled
+        found = float(self._sample.select(self._names(columns)).nbytes / max(1, self._sample.num_rows)) / sampled
+        return max(found, 1.0) if columns is None else found
 
     def block_schema_of(self, columns: Columns) -> Any:
         """The ``pyarrow.Schema`` of blocks; ``None`` without columns."""
