@@ -1,6 +1,7 @@
 """Connecting to Ray, tasks on its workers, and what goes wrong with either. What needs no Ray runs with all other tests."""
 
 import errno
+import importlib
 import os
 import socket
 import subprocess
@@ -188,7 +189,38 @@ def test_tasks_and_their_errors(local_ray):
         with pytest.raises(ZeroDivisionError) as divided:
             list(cluster.on_each_node(divmod, 1, 0))
         assert "On the Ray node" in divided.value.__notes__[0]
+        with pytest.raises(SystemExit, match="bye"):  # as here, and without another start
+            cluster.result(cluster.submit(sys.exit, "bye"))
     assert local_ray.is_initialized()  # it was there before, so it stays
+
+
+@pytest.mark.ray
+def test_functions_of_a_folder_that_the_program_added(local_ray, tmp_path, monkeypatch):
+    (tmp_path / "addedmodule.py").write_text("def double(x):\n    return 2 * x\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    double = importlib.import_module("addedmodule").double
+    with connect() as cluster:
+        assert cluster.result(cluster.submit(double, 21)) == 42
+
+
+class RayClient(ConnectedRay):
+    """A module that is connected through Ray Client."""
+
+    class util:
+        class client:
+            class ray:
+                @staticmethod
+                def is_connected():
+                    return True
+
+
+def test_datasets_at_an_address_of_ray_client():
+    from headrace.adapters.ray_blocks import check_member
+
+    cluster = Cluster.__new__(Cluster)
+    cluster.ray = RayClient
+    with pytest.raises(hr.UnsupportedData, match="a process on a node of the cluster, found ray://"):
+        check_member(cluster)
 
 
 @pytest.mark.ray

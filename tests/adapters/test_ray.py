@@ -350,6 +350,20 @@ class TestPlan:
         datasource = adapter._datasource_class()(ray_sources.SharedSource(source, adapter.connect()))
         assert datasource.estimate_inmemory_data_size() == pytest.approx(ROWS * 1004, rel=0.01)
 
+    def test_rows_of_very_different_sizes(self, read, tmp_path, monkeypatch):
+        """No sampled row is a large one, and the large ones follow each other."""
+        sizes = np.where((np.arange(4000) > 2010) & (np.arange(4000) < 2060), 20_000, 10)
+        hr.write(tmp_path / "x.tfrecord", {"b": [b"\xff" * size for size in sizes.tolist()]})
+        shared = ray_sources.SharedSource(hr.open(tmp_path / "x.tfrecord"), adapter.connect())
+        assert sizes.mean() / 3 < shared.row_bytes < 3 * sizes.mean()
+        monkeypatch.setattr(ray_sources, "_source_of", lambda reference: shared.source)
+        monkeypatch.setattr(ray_sources, "USUAL_BLOCK_BYTES", 50_000)
+        monkeypatch.setattr(ray_sources, "MOST_BLOCK_BYTES", 100_000)
+        blocks = list(ray_sources.read_rows(None, shared.schema, None, 0, 4000, 4000, shared.growth_of(None)))
+        assert max(block.nbytes for block in blocks) < 110_000
+        assert len(blocks) < 60
+        assert [len(value) for block in blocks for value in block.column("b").to_pylist()] == sizes.tolist()
+
     def test_a_limit_reads_no_more_than_that(self, read):
         dataset = read(hr.ColumnSource({"i": np.arange(1000)}), num_blocks=4).limit(5)
         assert [row["i"] for row in dataset.take_all()] == [0, 1, 2, 3, 4]

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 import types
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -341,3 +342,19 @@ class TestRayTrain:
         for epoch in range(epochs):
             assert sorted(kept[epoch * n : (epoch + 1) * n]) == list(range(n))
         assert len(kept) == epochs * n
+
+
+def test_the_first_api_of_ray_train_outside_of_a_training_function(monkeypatch):
+    """It says rank 0 of 1 there."""
+    context = SimpleNamespace(get_world_rank=lambda: 0, get_world_size=lambda: 1)
+    api = SimpleNamespace(get_context=lambda: context)
+    session = SimpleNamespace(get_session=lambda: None)
+    for name, fake in (("ray.train", api), ("ray.train.context", api), ("ray.train._internal.session", session)):
+        monkeypatch.setitem(sys.modules, name, fake)
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert find_default_shard("torch") == hr.Shard(1, 2)
+    with pytest.raises(ValueError, match="running no training function"):
+        hr.Loader(Numbers(64), 4, shard="ray")
+    session.get_session = object
+    assert find_default_shard("torch") == hr.Shard(0, 1)

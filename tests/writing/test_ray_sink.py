@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -119,7 +120,7 @@ class TestNames:
         [
             (("rows", "a.tfrecord"), TypeError),
             ((None, "a.unknown"), hr.UnknownFormat),
-            ((None, "none/a.tfrecord"), FileNotFoundError),
+            ((None, "none/a.tfrecord"), hr.NoFiles),
         ],
     )
     def test_what_cannot_be_written(self, arguments, error, write, out):
@@ -129,6 +130,51 @@ class TestNames:
         with pytest.raises(hr.UnsupportedData, match="a format of files"):
             write(dataset(), out / "folder", format="npy_folder")
         assert list(out.iterdir()) == []
+
+
+def lists(*values, blocks=2):
+    return ray.data.from_items([{"x": value, "i": 7} for value in values], override_num_blocks=blocks)
+
+
+class TestTypes:
+    """Blocks that do not show the types of all features, and arrays of text."""
+
+    @pytest.mark.parametrize("schema", [None, {"x": hr.Feature("int64", (None,)), "i": hr.Feature("int64")}])
+    def test_blocks_without_values(self, schema, write, out):
+        rows = lists([1, 2], [3], [], [])
+        assert write(rows, out / "a.jsonl@*", schema=schema) == 4
+        source = hr.open(out / "a.jsonl@*", schema=schema)
+        assert sorted(example["x"].tolist() for example in source) == [[], [], [1, 2], [3]]
+
+    def test_each_block_shows_another_feature(self, write, out):
+        rows = [{"x": [1], "y": []}, {"x": [], "y": [2.5]}]
+        assert write(ray.data.from_items(rows, override_num_blocks=2), out / "a.parquet@*") == 2
+        found = [(example["x"].tolist(), example["y"].tolist()) for example in hr.open(out / "a.parquet@*")]
+        assert sorted(found) == [([], [2.5]), ([1], [])]
+
+    def test_nulls_among_floats(self, write, out):
+        rows = [{"x": 1.5}, {"x": None}]
+        assert write(ray.data.from_items(rows, override_num_blocks=2), out / "a.npz@*") == 2
+        assert np.isnan([example["x"] for example in hr.open(out / "a.npz@*")]).sum() == 1
+
+    def test_no_block_shows_a_type(self, write, out):
+        with pytest.raises(hr.UnsupportedData, match="only null or empty lists .*'x'.*schema="):
+            write(lists([], []), out / "a.tfrecord@*")
+        assert list(out.iterdir()) == []
+
+    def test_blocks_that_differ_in_another_feature(self, write, out):
+        rows = [{"x": [1], "i": 1}, {"x": [], "i": 1.5}]
+        with pytest.raises(hr.SchemaMismatch, match="the same feature in every block.*'i'"):
+            write(ray.data.from_items(rows, override_num_blocks=2), out / "a.jsonl@*")
+
+    @pytest.mark.parametrize("format", ["tfrecord", "parquet", "jsonl"])
+    def test_arrays_of_text(self, format, write, out):
+        rows = ray.data.range(4, override_num_blocks=2).map_batches(
+            lambda batch: {"t": np.array([["é" * (number + 1), ""] for number in batch["id"]])}
+        )
+        assert write(rows, out / f"a.{format}@2") == 4
+        found = sorted(list(example["t"]) for example in hr.open(out / f"a.{format}@2"))
+        assert found == [["é" * (k + 1), ""] for k in range(4)]
 
 
 class TestFailures:
@@ -154,6 +200,20 @@ class TestFailures:
     def test_values_that_do_not_fit(self, write, out):
         with pytest.raises((hr.HeadraceError, ray.exceptions.RayTaskError), match="features .*found 'x'"):
             write(dataset(), out / "a.tfrecord@2", schema={"i": hr.Feature("int64"), "t": hr.Feature("str")})
+        assert list(out.iterdir()) == []
+
+    def test_errors_name_the_target(self, write, out):
+        rows = ray.data.from_items([{"b": b"x"}])
+        with pytest.raises(hr.UnsupportedData, match=r"JSON has no bytes") as caught:
+            write(rows, out / "a.jsonl")
+        assert caught.value.where.path == str(out / "a.jsonl")
+        with pytest.raises(ValueError, match="concurrency"):
+            write(rows, out / "a.parquet", concurrency=0)
+        assert list(out.iterdir()) == []
+
+    def test_python_objects(self, write, out):
+        with pytest.raises(hr.UnsupportedData, match="found Python objects .*'a'"):
+            write(ray.data.from_items([{"a": Fraction(1, 2), "i": 1}]), out / "a.tfrecord")
         assert list(out.iterdir()) == []
 
     def test_killed_workers(self, write, out, tmp_path):

@@ -13,7 +13,7 @@ import sys
 import threading
 import traceback
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType, TracebackType
@@ -23,7 +23,7 @@ from headrace._optional import require
 from headrace.errors import DataError, HeadraceError, UnsupportedData, Where, WorkerDied, describe_error
 from headrace.io.system import as_pool_thread
 
-__all__ = ["Cluster", "RayNode", "Shared"]
+__all__ = ["Cluster", "RayNode", "Shared", "enter_folder", "is_end_of_worker", "search_path"]
 
 RETRIES = 20
 """How often a task is started again after its worker or node was lost. Not without end: a task may itself end its worker."""
@@ -90,6 +90,11 @@ class Cluster:
     ) -> None:
         self.close()
 
+    @property
+    def is_remote(self) -> bool:
+        """Whether it was reached through Ray Client, at ``ray://``: this process is none of the cluster, and streams no results."""
+        return bool(self.ray.util.client.ray.is_connected())
+
     def cpus(self) -> int:
         """How many tasks of one core the cluster runs at once, at least 1."""
         return max(1, int(sum(node.cpus for node in self.nodes())))
@@ -136,7 +141,8 @@ class Cluster:
             strategies = require("ray.util.scheduling_strategies", extra="ray")
             options["scheduling_strategy"] = strategies.NodeAffinitySchedulingStrategy(node.id, soft=False)
         options["name"] = f"headrace {function.__name__.strip('_')}"
-        call, work = self._call.options(**options), self._dumps((function, args, _working_folder()))
+        place = _working_folder(), search_path()
+        call, work = self._call.options(**options), self._dumps((self._dumps((function, args)), *place))
         return call.remote(work) if common is None else call.remote(work, common.key, common.reference)
 
     def result(self, reference: Any) -> Any:
@@ -225,9 +231,9 @@ def run_task(work: bytes, key: str, common: bytes) -> dict[str, Any]:
         Its value, or its error with the node and the traceback: pickling an exception by itself would lose both.
     """
     try:
-        function, args, folder = pickle.loads(work)  # noqa: S301 - from the driver, by way of Ray, which pickles too
-        if Path(folder).is_dir():
-            os.chdir(folder)  # relative paths mean the same as in the driver
+        call, folder, path = pickle.loads(work)  # noqa: S301 - from the driver, by way of Ray, which pickles too
+        enter_folder(folder, path)
+        function, args = pickle.loads(call)  # noqa: S301
         if key:
             if key not in _common:
                 _common.clear()
@@ -235,12 +241,36 @@ def run_task(work: bytes, key: str, common: bytes) -> dict[str, Any]:
             args = (_common[key], *args)
         with as_pool_thread():
             return {"value": function(*args)}
-    except Exception as error:  # noqa: BLE001 - raised again by the driver
+    except (Exception, SystemExit) as error:
+        if is_end_of_worker(error):
+            raise
         trace = "" if isinstance(error, DataError) else f" There:\n{traceback.format_exc()}"
         return {"error": _portable(error), "node": _own_node(), "trace": trace}
 
 
-def _portable(error: Exception) -> Exception:
+def search_path() -> list[str]:
+    """The folders from which this process imports modules."""
+    return [folder or str(Path.cwd()) for folder in sys.path]
+
+
+def enter_folder(folder: str, path: Sequence[str]) -> None:
+    """Make relative paths and imports on a worker mean the same as in the driver.
+
+    Args:
+        folder: The working folder of the driver. Left out where this node does not have it.
+        path: What :func:`search_path` gives there.
+    """
+    if Path(folder).is_dir():
+        os.chdir(folder)
+    sys.path.extend(one for one in path if one not in sys.path)
+
+
+def is_end_of_worker(error: BaseException) -> bool:
+    """Whether an error is Ray's own end of a worker, as after SIGTERM, and not a ``sys.exit()`` in a function."""
+    return hasattr(error, "ray_terminate_msg")
+
+
+def _portable(error: BaseException) -> BaseException:
     """The error, or one that says the same where it cannot be pickled."""
     try:
         pickle.loads(pickle.dumps(error))  # noqa: S301

@@ -12,8 +12,8 @@ from headrace import _hooks
 from headrace._arguments import check_integer, check_names
 from headrace._optional import require
 from headrace._ray.connection import connect
-from headrace.adapters.ray_blocks import check_storable
-from headrace.adapters.ray_sources import SharedSource, read_rows
+from headrace.adapters.ray_blocks import check_member, check_storable
+from headrace.adapters.ray_sources import MOST_BLOCK_BYTES, USUAL_BLOCK_BYTES, SharedSource, read_rows
 from headrace.contracts.csv import CSV
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema, any_width
@@ -23,7 +23,7 @@ from headrace.sources.source import Source
 
 __all__ = ["plan_blocks", "read", "write"]
 
-LEAST_BLOCK_BYTES, USUAL_BLOCK_BYTES, MOST_BLOCK_BYTES = 1 << 20, 64 << 20, 128 << 20
+LEAST_BLOCK_BYTES = 1 << 20
 BLOCKS_PER_CPU = 4
 
 
@@ -52,7 +52,7 @@ def read(
         decoded images. Text is ``string`` or ``binary``; other features of several values are lists.
 
     Raises:
-        UnsupportedData: A feature has no Arrow type: sparse rows, complex numbers.
+        UnsupportedData: A feature has no Arrow type: sparse rows, complex numbers. Or the cluster was reached at ``ray://``.
         TransformError: The predicate of a filter fails. Filters are evaluated on the cluster, before this returns.
         MissingExtra: Ray is not installed, or is older than 2.52.
         NoFiles, CorruptFile, CorruptRecord, SchemaMismatch: As for :func:`headrace.open`. Damage within a record ends the tasks that read it.
@@ -64,6 +64,7 @@ def read(
     if source.cuts_cleanly:  # else the first examples show what the features are
         check_storable(any_width(source.schema))
     cluster = connect()  # for good: the dataset is read when it is used
+    check_member(cluster)
     shared = SharedSource(source, cluster)
     given = {"concurrency": concurrency, "num_cpus": num_cpus, "memory": memory}
     ray_data = require("ray.data", extra="ray")
@@ -143,7 +144,7 @@ def _read_tasks(shared: SharedSource, columns: Mapping[str, str] | None, count: 
     task_class = require("ray.data.datasource", extra="ray").ReadTask
     metadata_class = require("ray.data.block", extra="ray").BlockMetadata
     row_bytes, block_schema = shared.bytes_of(columns), shared.block_schema_of(columns)
-    step = max(1, int(MOST_BLOCK_BYTES / max(row_bytes, 1.0)))
+    step, growth = max(1, int(MOST_BLOCK_BYTES / max(row_bytes, 1.0))), shared.growth_of(columns)
     tasks = []
     for number in range(count):
         start, stop = number * shared.rows // count, (number + 1) * shared.rows // count
@@ -154,7 +155,7 @@ def _read_tasks(shared: SharedSource, columns: Mapping[str, str] | None, count: 
             input_files=shared.files if number == 0 else None,  # Ray joins those of all tasks
             exec_stats=None,
         )
-        read_block = partial(read_rows, shared.reference, shared.schema, columns, start, stop, step)
+        read_block = partial(read_rows, shared.reference, shared.schema, columns, start, stop, step, growth)
         read_block.__name__ = "read_rows"  # type: ignore[attr-defined] # for messages of Ray
         tasks.append(task_class(read_block, metadata, block_schema))
     return tasks

@@ -11,13 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace._optional import require
-from headrace.adapters.arrow import from_arrow
+from headrace._ray.cluster import Cluster
+from headrace.adapters.arrow import ArrowNode, find_schema
 from headrace.codecs.fit import fit_column
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Ragged
 from headrace.errors import SchemaMismatch, UnsupportedData, Where
-from headrace.formats.table.arrow_types import arrow, misfits
+from headrace.formats.table.arrow_types import KEY, arrow, arrow_type, embedded_schema, leaves_of, misfits
 from headrace.formats.table.to_arrow import to_arrow as column_to_arrow
 from headrace.formats.table.values import BadValue
 
@@ -25,7 +26,9 @@ __all__ = [
     "batch_of_block",
     "block_of_batch",
     "block_row_bytes",
+    "check_member",
     "check_storable",
+    "find_untyped",
     "is_measurable",
     "no_columns",
     "schema_of_block",
@@ -35,7 +38,20 @@ __all__ = [
 CLASS_NAMES = "headrace.class_names"
 """The key in the metadata of a block of the class names of its features. Ray keeps metadata, except where it makes rows."""
 TENSOR_KINDS = "biuf"
+PYTHON_OBJECTS = "ray.data.arrow_pickled_object"
+"""Ray's name for a column of values that Arrow has no type for."""
 MEASURED_ROWS = 8  # a multiple of the bits of a byte, so that bools are measured exactly
+
+
+def check_member(cluster: Cluster) -> None:
+    """Refuse a connection through Ray Client, which has no datasets.
+
+    Raises:
+        UnsupportedData: The address begins with ``ray://``.
+    """
+    if cluster.is_remote:
+        hint = "Run this on a node, with the address host:port or 'auto' (RAY_ADDRESS)."
+        raise UnsupportedData(Where(), expected="a process on a node of the cluster", found="ray://", hint=hint)
 
 
 def check_storable(schema: Schema) -> None:
@@ -114,19 +130,54 @@ def no_columns(rows: int) -> Any:
 
 
 def schema_of_block(block: Any) -> Schema:
-    """The features of a block: tensors of one shape have it, axes of others vary.
+    """The features of a block: tensors of one shape have it, axes of others vary. Those of :func:`find_untyped` are left out.
 
     Raises:
         UnsupportedData: A column has no array type.
     """
     table, tensors = _split_columns(block)
-    features = dict(from_arrow(table).schema) if table.num_columns else {}
+    leaves = [leaf for leaf in leaves_of(table.schema) if not _is_untyped(leaf.type)]
+    features = dict(find_schema(leaves, embedded_schema((table.schema.metadata or {}).get(KEY.encode()))))
     for name, kind in tensors.items():
         features[name] = _tensor_feature(name, kind)
     for name, names in json.loads((block.schema.metadata or {}).get(CLASS_NAMES.encode(), b"{}")).items():
         if name in features and _can_be_class(features[name]):
             features[name] = replace(features[name], names=tuple(names))
     return Schema(dict(_in_order(features, block.column_names)))
+
+
+def find_untyped(block: Any) -> list[str]:
+    """The features whose type a block does not show, because its rows have only nulls or empty lists."""
+    table, _ = _split_columns(block)
+    return [leaf.name for leaf in leaves_of(table.schema) if _is_untyped(leaf.type)]
+
+
+def _is_untyped(kind: Any) -> bool:
+    types = arrow().types
+    while types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        kind = kind.value_type
+    return bool(types.is_null(kind))
+
+
+def _with_types(table: Any, schema: Schema) -> Any:
+    """The table with the types of the features where it shows none."""
+    fields = [field.with_type(_replace_nulls(field.type, field.name, schema)) for field in table.schema]
+    return table if fields == list(table.schema) else table.cast(arrow().schema(fields, table.schema.metadata))
+
+
+def _replace_nulls(kind: Any, name: str, schema: Schema) -> Any:
+    """A type without nulls in it, if it is that of a feature."""
+    pa, types = arrow(), arrow().types
+    if types.is_struct(kind):
+        fields = [kind.field(at) for at in range(kind.num_fields)]
+        return pa.struct([each.with_type(_replace_nulls(each.type, f"{name}/{each.name}", schema)) for each in fields])
+    if not _is_untyped(kind) or name not in schema:
+        return kind
+    if types.is_null(kind):
+        dtype = schema[name].dtype
+        return pa.string() if schema[name].numpy_dtype.kind == "U" else arrow_type(Feature(dtype))
+    inner = _replace_nulls(kind.value_type, name, schema)
+    return pa.list_(inner, kind.list_size) if types.is_fixed_size_list(kind) else pa.list_(inner)
 
 
 def _can_be_class(feature: Feature) -> bool:
@@ -143,7 +194,7 @@ def batch_of_block(block: Any, schema: Schema) -> Batch:
     table, tensors = _split_columns(block)
     batch: dict[str, Any] = {}
     if table.num_columns:
-        batch.update(from_arrow(table).batch(np.arange(table.num_rows)))
+        batch.update(ArrowNode(_with_types(table, schema)).batch(np.arange(table.num_rows)))
     for name in tensors:
         column = block.column(name)
         if column.null_count:
@@ -161,7 +212,19 @@ def _in_order(found: dict[str, Any], names: list[str]) -> Iterator[tuple[str, An
 
 
 def _split_columns(block: Any) -> tuple[Any, dict[str, Any]]:
-    """The table without its tensors, and the types of those."""
+    """The table without its tensors, and the types of those.
+
+    Raises:
+        UnsupportedData: A column holds Python objects. Ray keeps them as their pickles.
+    """
+    for field in block.schema:
+        if getattr(field.type, "extension_name", "") == PYTHON_OBJECTS:
+            raise UnsupportedData(
+                Where(feature=field.name),
+                expected="a column that has an array type",
+                found="Python objects",
+                hint="Convert it to numbers, text, bytes, or arrays of one kind, or drop it.",
+            )
     tensors = {field.name: field.type for field in block.schema if _is_tensor_type(field.type)}
     return (block.drop_columns(list(tensors)) if tensors else block), tensors
 
@@ -173,6 +236,8 @@ def _is_tensor_type(kind: Any) -> bool:
 
 def _tensor_feature(name: str, kind: Any) -> Feature:
     value_type = kind.scalar_type if hasattr(kind, "scalar_type") else kind.value_type
+    if arrow().types.is_fixed_size_binary(value_type):  # how Ray stores arrays of text
+        return Feature("str", tuple(kind.shape) if hasattr(kind, "shape") else (None,) * int(kind.ndim))
     try:
         dtype = np.dtype(value_type.to_pandas_dtype())
     except (NotImplementedError, TypeError) as error:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from headrace._optional import require
-from headrace._ray.cluster import Cluster
+from headrace._ray.cluster import Cluster, enter_folder, is_end_of_worker, search_path
 from headrace.adapters.ray_blocks import (
     block_of_batch,
     block_row_bytes,
@@ -29,7 +29,7 @@ from headrace.adapters.ray_blocks import (
 from headrace.contracts.records import files_of
 from headrace.contracts.schema import Schema, any_width
 from headrace.contracts.values import Indices
-from headrace.errors import DataError, SchemaMismatch, TransformError
+from headrace.errors import DataError, HeadraceError, SchemaMismatch, TransformError, describe_error
 from headrace.formats.index.parts import SentSource, index_one, join_indexes, missing_indexes
 from headrace.io.system import cached_property
 from headrace.io.urls import is_url
@@ -38,10 +38,11 @@ from headrace.sources.operations.choosing import Filtered
 from headrace.sources.operations.joining import widen
 from headrace.sources.source import Source
 
-__all__ = ["SharedSource", "read_rows"]
+__all__ = ["MOST_BLOCK_BYTES", "USUAL_BLOCK_BYTES", "SharedSource", "read_rows"]
 
 ASKED_ROWS = 1024
 SAMPLED_ROWS = 32
+USUAL_BLOCK_BYTES, MOST_BLOCK_BYTES = 64 << 20, 128 << 20
 PARTS_PER_CPU = 4
 """Of a filter: the slowest part should not be long."""
 KEPT_SOURCES = 2
@@ -85,7 +86,8 @@ class SharedSource:
         is_relative = any(not (is_url(path) or Path(path).is_absolute()) for path in self.files)
         folder = str(Path.cwd()) if is_relative else ""
         ray = require("ray", extra="ray")
-        return ray.put((ray.cloudpickle.dumps(SentSource(self.source, records_below(self.source.node))), folder))
+        content = ray.cloudpickle.dumps(SentSource(self.source, records_below(self.source.node)))
+        return ray.put((content, folder, search_path()))
 
     @cached_property
     def row_bytes(self) -> float:
@@ -97,7 +99,20 @@ class SharedSource:
         schema = self._schema(columns)
         if is_measurable(schema):
             return block_row_bytes(schema)
-        return float(self._sample.select(self._names(columns)).nbytes / max(1, self._sample.num_rows))
+        found = float(self._sample.select(self._names(columns)).nbytes / max(1, self._sample.num_rows))
+        stored, sampled = self._stored
+        return found * stored / sampled if stored and sampled else found
+
+    def growth_of(self, columns: Columns) -> float:
+        """How many bytes of blocks come from a byte where the source is stored, by the sample; 0: not known, or not needed.
+
+        Of all columns, at least 1: small rows have a large share of what files add to each row.
+        """
+        sampled = self._stored[1]
+        if not sampled or is_measurable(self._schema(columns)):
+            return 0.0
+        found = float(self._sample.select(self._names(columns)).nbytes / max(1, self._sample.num_rows)) / sampled
+        return max(found, 1.0) if columns is None else found
 
     def block_schema_of(self, columns: Columns) -> Any:
         """The ``pyarrow.Schema`` of blocks; ``None`` without columns."""
@@ -116,11 +131,21 @@ class SharedSource:
     def _schema(self, columns: Columns) -> Schema:
         return self.schema if columns is None else self.schema.select(list(columns))
 
+    @property
+    def _sampled_rows(self) -> Indices:
+        return np.unique(np.linspace(0, max(0, self.rows - 1), min(self.rows, SAMPLED_ROWS)).astype(np.int64))
+
     @cached_property
     def _sample(self) -> Any:
         """A block of some rows from everywhere."""
-        rows = np.unique(np.linspace(0, max(0, self.rows - 1), min(self.rows, SAMPLED_ROWS)).astype(np.int64))
-        return _block_of(self.source, rows, self.schema)
+        return _block_of(self.source, self._sampled_rows, self.schema)
+
+    @cached_property
+    def _stored(self) -> tuple[float, float]:
+        """What a row takes where the source is stored, on the average of all rows and of the sample. 0: not known."""
+        rows = self._sampled_rows.tolist()
+        sampled = sum(_stored_bytes(self.source, row, row + 1) for row in rows)
+        return _stored_bytes(self.source, 0, self.rows) / max(1, self.rows), sampled / max(1, len(rows))
 
 
 def _block_features(source: Source) -> Schema:
@@ -133,6 +158,14 @@ def _block_features(source: Source) -> Schema:
             for _, _, batch in islice(read_blocks(source.node, ASKED_ROWS), 2):
                 schema = widen(schema, batch)
     return any_width(schema)
+
+
+def _stored_bytes(source: Source, start: int, stop: int) -> int:
+    """What rows take where they are stored; 0 if that is not known."""
+    try:
+        return source.stored_bytes(start, stop)
+    except DataError:  # such as a damaged index, which reading the rows reports
+        return 0
 
 
 def _block_of(source: Source, rows: Indices, schema: Schema) -> Any:
@@ -167,9 +200,8 @@ def _source_of(reference: Any) -> Source:
     """The source of a reference, opened once in each worker."""
     key = reference.hex()
     if key not in _open_sources:
-        sent, folder = require("ray", extra="ray").get(reference)
-        if folder and Path(folder).is_dir():
-            os.chdir(folder)  # relative paths mean the same as in the driver
+        sent, folder, path = require("ray", extra="ray").get(reference)
+        enter_folder(folder or os.curdir, path)
         source = pickle.loads(sent).source  # noqa: S301 - from the driver, by way of Ray, which pickles too
         while len(_open_sources) >= KEPT_SOURCES:
             _open_sources.pop(next(iter(_open_sources)))
@@ -177,7 +209,9 @@ def _source_of(reference: Any) -> Source:
     return _open_sources[key]
 
 
-def read_rows(reference: Any, schema: Schema, columns: Columns, start: int, stop: int, step: int) -> Iterator[Any]:
+def read_rows(
+    reference: Any, schema: Schema, columns: Columns, start: int, stop: int, step: int, growth: float
+) -> Iterator[Any]:
     """The blocks of a read task.
 
     Args:
@@ -186,13 +220,34 @@ def read_rows(reference: Any, schema: Schema, columns: Columns, start: int, stop
         columns: The columns of the blocks.
         start, stop: The rows.
         step: The most rows of a block.
+        growth: Of :meth:`SharedSource.growth_of`. If it is known, rows that are larger than the others are cut into more blocks.
     """
-    source = _source_of(reference)
+    source = whole = _source_of(reference)
     if columns is not None and not columns:
         yield from (no_columns(min(step, stop - at)) for at in range(start, stop, step))
         return
     if columns is not None:
         source = source.select(*columns).rename(columns)
         schema = Schema({new: schema[old] for old, new in columns.items()})
-    for at in range(start, max(stop, start + 1), step):  # without rows, a block that shows the features
-        yield _block_of(source, np.arange(at, min(at + step, stop)), schema)
+    while True:  # without rows, a block that shows the features
+        count = min(step, stop - start)
+        if growth * (stored := _stored_bytes(whole, start, start + count)) > MOST_BLOCK_BYTES:
+            while count > 1 and growth * stored > USUAL_BLOCK_BYTES:
+                count = (count + 1) // 2
+                stored = _stored_bytes(whole, start, start + count)
+        block = _read_block(source, np.arange(start, start + count), schema)
+        growth = max(growth, block.nbytes / stored) if growth and stored else growth
+        yield block
+        start += count
+        if start >= stop:
+            return
+
+
+def _read_block(source: Source, rows: Indices, schema: Schema) -> Any:
+    """As :func:`_block_of`, where a function that calls ``sys.exit`` does not end the worker, which Ray would start again."""
+    try:
+        return _block_of(source, rows, schema)
+    except SystemExit as error:
+        if is_end_of_worker(error):
+            raise
+        raise HeadraceError(f"a function of the source called sys.exit: {describe_error(error)}") from error

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from headrace._optional import require
-from headrace._ray.cluster import Cluster
-from headrace.errors import JobFailed, WorkerDied
-from headrace.hosting.workers.process import search_path
+from headrace._ray.cluster import Cluster, search_path
+from headrace.errors import JobFailed, WorkerDied, describe_error
 from headrace.io.system import discard_folder
 
 __all__ = ["EventQueue", "RemoteActor", "check_direct", "node_name", "shared_folder_token", "size_of_place"]
@@ -57,6 +56,8 @@ class EventQueue:
             is_done = any(_ends(event) for event in events)
             # The result comes last, also behind lines that a container printed at the same moment.
             yield sorted((event for event in events if event[0] != "error"), key=_ends)
+        if errors and isinstance(errors[0], SystemExit):  # it would end this process
+            raise JobFailed(f"AlgorithmError: {describe_error(errors[0])}") from errors[0]
         if errors:
             raise errors[0]
 
@@ -174,7 +175,7 @@ def check_direct(cluster: Cluster) -> None:
     Raises:
         JobFailed: The address begins with ``ray://``.
     """
-    if cluster.ray.util.client.ray.is_connected():
+    if cluster.is_remote:
         raise JobFailed(
             "ClientError: jobs need a process on a node of the Ray cluster, and ray:// is an address for others: run this on a node, with "
             "address='auto' or host:port"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from headrace._optional import require
 from headrace.contracts.records import Shard
@@ -66,13 +66,24 @@ def find_default_shard(to: To) -> Shard:
 def find_ray_shard() -> Shard | None:
     """The rank of this process in Ray Train; ``None`` outside of a training function. Does not import Ray."""
     get_context = getattr(sys.modules.get("ray.train"), "get_context", None)
-    if get_context is None:
+    if get_context is None or (_is_first_api(get_context) and not _has_session()):
         return None
     try:
         context = get_context()
         return Shard(context.get_world_rank(), context.get_world_size())
     except (RuntimeError, DeprecationWarning):  # no training function; a function of Ray Tune
         return None
+
+
+def _is_first_api(get_context: Any) -> bool:
+    """Whether this is the first API of Ray Train, as with ``RAY_TRAIN_V2_ENABLED=0``. Outside of a training function, it says rank 0 of 1."""
+    return getattr(sys.modules.get("ray.train.context"), "get_context", None) is get_context
+
+
+def _has_session() -> bool:
+    """Whether a training function of the first API runs here."""
+    get_session = getattr(sys.modules.get("ray.train._internal.session"), "get_session", None)
+    return get_session is None or get_session() is not None
 
 
 def _torch_shard() -> Shard | None:

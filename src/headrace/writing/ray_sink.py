@@ -7,16 +7,17 @@ the files whose names came back get their final names, on the driver, after the 
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from headrace._arguments import check_flag, check_text
+from headrace._arguments import check_flag, check_integer, check_text
 from headrace._optional import require
 from headrace._ray.connection import connect
-from headrace.adapters.ray_blocks import batch_of_block, schema_of_block
+from headrace.adapters.ray_blocks import batch_of_block, check_member, find_untyped, schema_of_block
 from headrace.contracts.csv import CSV
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
@@ -52,6 +53,7 @@ def write_dataset(
     """Write a dataset of Ray Data: :func:`headrace.adapters.ray.write`."""
     check_text(codec, "codec")
     overwrite = check_flag(overwrite, "overwrite")
+    concurrency = None if concurrency is None else check_integer(concurrency, "concurrency", least=1)
     if not hasattr(dataset, "write_datasink"):
         raise TypeError(f"expected a ray.data.Dataset, got {type(dataset).__name__}")
     files = _FilesToWrite.of(path, format=format, compression=compression, shards=shards)
@@ -59,7 +61,8 @@ def write_dataset(
         raise ValueError(
             f"overwrite=True needs the number of shards, as in {files.stem}@8, because other files would stay"
         )
-    with connect():
+    with connect() as cluster:
+        check_member(cluster)
         finish_interrupted(files.first)
         if not overwrite:
             files.check_new()
@@ -67,7 +70,9 @@ def write_dataset(
         try:
             if files.stem is None:
                 dataset = dataset.repartition(len(files.target.paths))
-            dataset.write_datasink(_datasink_class()(job, overwrite), concurrency=concurrency)
+            for _ in range(2):  # again with the schema of all blocks, if one alone does not show it
+                if not job.is_complete:
+                    dataset.write_datasink(_datasink_class()(job, overwrite), concurrency=concurrency)
         except BaseException as error:
             job.staging.discard()
             raise _own_error(error) from error
@@ -147,15 +152,17 @@ class _WritePart:
 
     Args:
         number: Of the task.
-        name: In the staging place.
+        name: In the staging place. Empty if nothing is written, because the schema is not known.
         rows: How many.
         schema: As JSON.
+        untyped: The features that it lacks.
     """
 
     number: int
     name: str
     rows: int
     schema: str
+    untyped: tuple[str, ...] = ()
 
 
 class _WriteJob:
@@ -173,6 +180,7 @@ class _WriteJob:
         self.schema = schema
         self.staging = staging
         self.written = 0
+        self.is_complete = False
 
     def write_part(self, number: int, blocks: Iterable[Any]) -> _WritePart | None:
         """Write the blocks of a task to a file. ``None``: they have no rows."""
@@ -181,8 +189,10 @@ class _WriteJob:
         if first is None:
             return None
         schema = schema_of_block(first) if self.schema is None else self.schema
+        if self.schema is None and (untyped := find_untyped(first)):
+            return _WritePart(number, "", 0, schema.to_json(), tuple(untyped))
         name, rows = f"{number:06d}-{os.urandom(6).hex()}", 0
-        with self._writer(name, schema) as writer:
+        with self._names_target(name), self._writer(name, schema) as writer:
             for table in _chain(first, tables):
                 writer.write_batch(batch_of_block(table, schema))
                 rows += table.num_rows
@@ -202,29 +212,43 @@ class _WriteJob:
         path = self.staging.path(name)
         return Writer(path, format=format, codec=self.codec, schema=schema, compression=target.compression)
 
+    @contextlib.contextmanager
+    def _names_target(self, name: str) -> Iterator[None]:
+        """Errors about the file in the staging place name the final one, or the first of several."""
+        path = self.staging.path(name)
+        try:
+            yield
+        except DataError as error:
+            if error.where.path != path:
+                raise
+            raise error.relocated(Where(path=self.files.first)) from error
+
     def finish(self, parts: Sequence[_WritePart | None], *, overwrite: bool) -> None:
-        """Give the files their names.
+        """Give the files their names. If some are not written, find the schema only.
 
         Raises:
             SchemaMismatch: Blocks have different features.
-            UnsupportedData: A file exists by now.
+            UnsupportedData: A file exists by now, or no block shows the type of a feature.
         """
         found = sorted((part for part in parts if part is not None), key=lambda part: part.number)
-        for part in found[1:]:
-            if part.schema != found[0].schema:
-                raise _schemas_differ_error(self.files.first, found[0].schema, part.schema)
+        if found and self.schema is None:
+            joined = _join_schemas(self.files.first, found)
+            if not all(part.name for part in found):
+                self.schema = joined
+                return
         names = [part.name for part in found]
         paths = self.files.paths(len(names))
         empty = self.schema or (Schema.from_json(found[0].schema) if found else Schema({}))
         for number in range(len(names), len(paths)):
             names.append(f"empty-{number}")
-            with self._writer(names[-1], empty):
+            with self._names_target(names[-1]), self._writer(names[-1], empty):
                 pass
             self.staging.add(names[-1])
         if not overwrite:
             self.files.check_new()
         self.staging.commit(dict(zip(names, paths, strict=True)))
         self.written = sum(part.rows for part in found)
+        self.is_complete = True
 
 
 def _chain(first: Any, others: Iterator[Any]) -> Iterator[Any]:
@@ -232,8 +256,31 @@ def _chain(first: Any, others: Iterator[Any]) -> Iterator[Any]:
     yield from others
 
 
-def _schemas_differ_error(path: str, first: str, other: str) -> SchemaMismatch:
-    one, two = Schema.from_json(first), Schema.from_json(other)
+def _join_schemas(path: str, parts: Sequence[_WritePart]) -> Schema:
+    """The schema of all parts, of which some may not show the types of all features.
+
+    Raises:
+        SchemaMismatch: Two have different features.
+        UnsupportedData: None shows the type of a feature.
+    """
+    first, *others = sorted(parts, key=lambda part: len(part.untyped))
+    known, unknown = dict(Schema.from_json(first.schema)), set(first.untyped)
+    for part in others:
+        found = Schema.from_json(part.schema)
+        one = Schema({name: feature for name, feature in known.items() if name not in part.untyped})
+        two = Schema({name: feature for name, feature in found.items() if name not in unknown})
+        if one.to_json() != two.to_json():
+            raise _schemas_differ_error(path, one, two)
+        known |= found
+        unknown = (unknown | set(part.untyped)) - set(known)
+    for name in sorted(unknown):
+        expected, none = "a value that shows the type", "only null or empty lists"
+        hint = f"Give schema={{..., {name!r}: ...}}, or drop the column."
+        raise UnsupportedData(Where(path=path, feature=name), expected=expected, found=none, hint=hint)
+    return Schema(known)
+
+
+def _schemas_differ_error(path: str, one: Schema, two: Schema) -> SchemaMismatch:
     name = next((name for name in (*one, *two) if name not in one or name not in two or one[name] != two[name]), None)
     return SchemaMismatch(
         Where(path=path, feature=name),

@@ -17,6 +17,7 @@ from tests.jobs.transform.conftest import Jobs, sample
 import headrace as hr
 from headrace.errors import JobFailed
 from headrace.jobs import actors
+from headrace.jobs.transform import ray as module
 from headrace.jobs.transform.running import read_transform, transform
 
 LINES = {"split_type": "Line", "assemble_with": "Line"}
@@ -264,6 +265,31 @@ def test_a_node_is_killed_and_the_job_resumes(jobs):
         failure, status, answers, *_ = jobs.outcome("ray", slow, strategy="SingleRecord", **LINES)
         thread.join()
     assert (failure, status, answers) == ("", "Completed", expected)
+
+
+class Hog:
+    """Takes all processors."""
+
+    def ready(self):
+        return True
+
+
+@pytest.mark.ray
+def test_a_job_that_waits_for_nodes_says_so(jobs, local_ray, monkeypatch):
+    monkeypatch.setattr(module, "SILENCE_S", 0.5)
+    jobs.put(**many(1))
+    hog = local_ray.remote(num_cpus=2)(Hog).remote()
+    local_ray.get(hog.ready.remote())
+
+    def end_it():
+        wait_until(lambda: any("wait for a node of the Ray cluster" in line for line in jobs.lines))
+        local_ray.kill(hog)
+
+    thread = threading.Thread(target=end_it)
+    thread.start()
+    given = {"work_dir": jobs.work_dir, "on_line": jobs.lines.append, "on": "ray"}
+    assert transform(jobs.spec(**LINES), [sample("Strict")], jobs.store, **given).status == "Completed"
+    thread.join()
 
 
 @pytest.mark.ray

@@ -311,3 +311,15 @@ def test_workers_see_neither_ctrl_c_nor_the_handlers_of_the_consumer():
     finally:
         signal.signal(signal.SIGTERM, before)
     assert called == []
+
+
+def test_functions_of_a_script_on_a_worker_of_ray(monkeypatch):
+    """Ray sends the training function by value: its __main__ is not the script."""
+    monkeypatch.setitem(sys.modules, "ray", sys)
+
+    def double(example):
+        return example
+
+    double.__module__, double.__qualname__ = "__main__", "double"
+    with pytest.raises(hr.UnsupportedData, match="On a worker of Ray, __main__ is not your script.*a module"):
+        next(iter(hr.Loader(fakes.columns(30).map(double), 10, workers=1, start_method="forkserver")))

@@ -21,6 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from headrace._ray.cluster import search_path
 from headrace.containers.orphans import ProcessGuard
 from headrace.errors import HeadraceError
 from headrace.hosting.stage import Stage, container_names
@@ -35,7 +36,6 @@ __all__ = [
     "ignore_output_errors",
     "numeric_thread_variables",
     "python_arguments",
-    "search_path",
     "without_isolation",
     "worker_spec",
 ]
@@ -83,15 +83,10 @@ def python_arguments(module: str) -> list[str]:
     """Arguments for Python to run ``main`` of one of our modules.
 
     Our folder comes last on ``sys.path``, so that the interpreter uses its own packages. The working folder is not on it;
-    :func:`search_path` has what the caller can import.
+    :func:`headrace._ray.cluster.search_path` has what the caller can import.
     """
     root = str(Path(__file__).resolve().parents[3])
     return ["-u", "-P", "-c", f"import sys; sys.path.append({root!r}); from {module} import main; main()"]
-
-
-def search_path() -> list[str]:
-    """The folders from which this process imports modules."""
-    return [folder or str(Path.cwd()) for folder in sys.path]
 
 
 def worker_spec(stages: Sequence[Stage], *, direct: bool = False, max_between_bytes: int = 5 << 20) -> dict[str, Any]:

@@ -23,7 +23,7 @@ import time
 from collections.abc import Mapping
 
 from headrace.errors import NoFiles, Unreachable, UnsupportedData, Where
-from headrace.io.faults import name_in_errors
+from headrace.io.faults import name_target
 from headrace.io.folders import remove
 from headrace.io.paths import absolute
 from headrace.io.store.commit import end_names, finish_object_names, give_object_names, keeps_journal, remove_copied
@@ -51,7 +51,7 @@ class FolderStaging:
         parent, name = os.path.split(first)
         remove_abandoned(parent, name)
         self.place: str = os.path.join(parent, temporary_name(name))
-        with name_in_errors(self.place):
+        with name_target(first):
             os.mkdir(self.place)
 
     def path(self, name: str) -> str:

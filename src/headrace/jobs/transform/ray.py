@@ -31,6 +31,8 @@ DEATHS = 4
 """How often the worker that has an object may die before the object fails."""
 POLL_S = 0.1
 END_S = 10.0
+SILENCE_S = 10.0
+"""How long all workers may wait for their nodes before the log says so."""
 
 
 class TransformWorker:
@@ -70,6 +72,7 @@ class TransformWorker:
         self._stack.close()
 
     def _load(self) -> Mapping[str, Any]:
+        self._events.put("begun", None)
         for what, place in (("the folder of the answers", self._token), ("the input", self._sample.path)):
             if not place.exists():
                 seen = place.parent if place is self._token else place
@@ -150,6 +153,8 @@ class RayTransformRun(TransformRun):
         self._lock = threading.Condition()
         self._is_over = False
         self._actors: set[RemoteActor] = set()
+        self._silent_since: float | None = None
+        """Since when the workers wait for a node. ``None``: one has begun, or the log says so."""
 
     def _send(self, objects: list[InputObject], stack: ExitStack) -> None:
         cluster = stack.enter_context(connect(self._address))
@@ -162,6 +167,7 @@ class RayTransformRun(TransformRun):
         self._shown: dict[str, int] = {}
         count = self._number_of_workers(cluster, len(objects))
         threads = [threading.Thread(target=self._work, args=(cluster, made), daemon=True) for _ in range(count)]
+        self._silent_since = time.monotonic()
         for thread in threads:
             thread.start()
         left = len(objects)
@@ -191,8 +197,16 @@ class RayTransformRun(TransformRun):
         try:
             unit, kind, value = self._events.get(timeout=POLL_S)
         except queue.Empty:
+            self._explain_silence()
             return 0
         return self._handle(unit, kind, value)
+
+    def _explain_silence(self) -> None:
+        if self._silent_since is not None and time.monotonic() - self._silent_since > SILENCE_S:
+            self._silent_since = None
+            self._log.write(
+                f"the workers wait for a node of the Ray cluster with {self._resources} free (`ray status` shows what is in use)"
+            )
 
     def _folder_of_answers(self) -> Path:
         return self._store.resolve(self._spec.output_path.rstrip("/") + "/x").parent
@@ -203,6 +217,8 @@ class RayTransformRun(TransformRun):
             self._log.write_container_line(value)
         elif kind == "error":
             raise value
+        elif kind == "begun":
+            self._silent_since = None
         elif kind == "loaded":
             self._settle(value)
         elif kind == "passed" and unit is not None:

@@ -96,8 +96,14 @@ def pickle_maker(maker: Any, method: StartMethod, reason: str) -> bytes:
             Where(),
             expected=f"a source, an order and functions that can be pickled, for workers started by {method!r}{because}",
             found=f"{name} = {value!r} ({describe_error(error)})",
-            hint="Define functions at the top level of a module; start_method='fork' needs no pickling.",
+            hint=_pickling_hint(value),
         ) from error
+
+
+def _pickling_hint(value: Any) -> str:
+    if getattr(value, "__module__", "") == "__main__" and "ray" in sys.modules:
+        return "On a worker of Ray, __main__ is not your script: put functions into a module that every node can import, or use workers=0."
+    return "Define functions at the top level of a module; start_method='fork' needs no pickling."
 
 
 def unpickling_error(worker: str, error: BaseException) -> UnsupportedData:
