@@ -318,12 +318,8 @@ class Pieces:
 
 def _first_fit(lengths: Indices, room: int) -> tuple[Indices, Indices]:
     """For each piece, the first packed row with room for it, and its position there."""
-    leaves = (
-        1 << max(len(lengths) - 1, 0).bit_length()
-    )  # one for each row that could be needed: an empty one has room for any piece
-    most = [room] * (
-        2 * leaves
-    )  # a tree: the most room in any row below a node, whose children are 2 * node and the one after
+    leaves = 1 << max(len(lengths) - 1, 0).bit_length()  # as many rows as pieces suffice: an empty row takes any
+    most = [room] * (2 * leaves)  # a tree of the most room in any row below a node, whose children are 2n and 2n + 1
     row, begin = [], []
     for length in lengths.tolist():
         node = 1

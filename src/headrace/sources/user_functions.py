@@ -98,9 +98,8 @@ class UserFunction:
         return made
 
     def _check(self, made: Any, index: int, *generator: np.random.Generator) -> None:
-        if not isinstance(made, Mapping) and (
-            not hasattr(made, "keys") or hasattr(made, "__array__")
-        ):  # as pandas' have
+        is_frame = hasattr(made, "__array__")  # those of pandas have keys, too
+        if not isinstance(made, Mapping) and (is_frame or not hasattr(made, "keys")):
             error = TypeError(f"it must return a dict of features, got {found_instead(made)}")
             raise self._failure(index, generator, error) from error
 
@@ -282,9 +281,8 @@ def found_instead(made: object) -> str:
     if not hasattr(made, "to_dict"):
         return found
     is_frame = len(getattr(made, "shape", ())) > 1
-    return (
-        f"{found}: {'flat_map takes frame.to_dict(' + repr('records') + ')' if is_frame else 'value.to_dict() is one'}"
-    )
+    advice = "flat_map takes frame.to_dict('records')" if is_frame else "value.to_dict() is one"
+    return f"{found}: {advice}"
 
 
 def keep_dtypes(batch: Batch, node: Node) -> Batch:
