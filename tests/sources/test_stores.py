@@ -76,6 +76,32 @@ def test_shards_folders_globs(store):
         hr.open(f"{store.base}/deep")
 
 
+def test_two_stars_reach_folders_at_any_depth(store):
+    for number, name in enumerate(("x.npy", "a/x.npy", "a/b/x.npy", "a/.c/x.npy", "a/b/y.npy")):
+        hr.write(f"{store.base}/d/{name}", np.full(1, number))
+    for pattern, numbers in (
+        ("d/**/x.npy", [0, 1, 2]),
+        ("**/x.npy", [0, 1, 2]),
+        ("d/**/b/*.npy", [2, 4]),
+        ("d/*/**/y.npy", [4]),
+        ("d/**", [0, 1, 2, 4]),
+    ):
+        assert sorted(hr.open(f"{store.base}/{pattern}").batch(range(len(numbers)))["values"]) == numbers
+        assert len(hr.open(f"{store.base}/{pattern}")) == len(numbers)
+    with pytest.raises(NoFiles, match="objects that match, found none"):
+        hr.open(f"{store.base}/d/**/z.npy")
+
+
+def test_a_number_in_a_mistyped_name_costs_nothing(store):
+    hr.write(f"{store.base}/log@20241231.csv", EXAMPLES)
+    with store.counting() as asked, pytest.raises(NoFiles, match="such object, or the first of 1732851234 shards"):
+        hr.open(f"{store.base}/log@1732851234.csv")
+    assert len(asked) < 12
+    store.objects["s-00000-of-1732851234.csv"] = b""
+    with pytest.raises(NoFiles, match="found 1 of them, without s-0000.* and 1732851228 more"):
+        hr.open(f"{store.base}/s@*.csv")
+
+
 def test_content_decides_in_a_store(store, tmp_path):
     hr.write(tmp_path / "x.npz", {"k": np.arange(5)})
     store.objects["a/training_data.npy"] = (tmp_path / "x.npz").read_bytes()

@@ -10,8 +10,10 @@ from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
 
 from headrace.errors import UnsupportedData, Where
+from headrace.io.names import COUNTED, as_shard
 
 __all__ = [
+    "GLOB",
     "LISTING",
     "SCHEMES",
     "Url",
@@ -20,6 +22,8 @@ __all__ = [
     "escape_url",
     "is_listing",
     "is_url",
+    "is_url_pattern",
+    "key_pattern",
     "local_path",
     "lost_slash_hint",
     "parent_of",
@@ -34,6 +38,8 @@ SCHEMES = ("http", "https", "s3", "gs", "az")
 LISTING = SCHEMES[2:]
 """Schemes of stores that list objects and take new ones."""
 SHAPE = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
+GLOB = re.compile(r"[*?\[]")
+"""What makes a pattern of a name."""
 UNESCAPED = "/!$&'()*+,;=:@[]^|"
 """What obstore sends as it is, besides letters, digits and ``-._~``. A server may treat ``%2B`` differently from ``+``."""
 COLLAPSED = re.compile(rf"(?:{'|'.join(SCHEMES)}):/", re.IGNORECASE)
@@ -219,3 +225,17 @@ def parent_of(folder: str) -> tuple[str, str]:
     place = Url.of(folder)
     above, _, name = place.key.rstrip("/").rpartition("/")
     return place.at(above).rstrip("/"), name
+
+
+def is_url_pattern(url: str) -> bool:
+    """Whether a URL names files by a glob, a shard pattern, or a shard's name, and so is not a folder."""
+    name = key_pattern(url)
+    return bool(GLOB.search(name) or as_shard(url) or ("@" in name and COUNTED.fullmatch(url)))
+
+
+def key_pattern(url: str) -> str:
+    """The part of a URL that may be a pattern, in which an escaped ``[`` is none. On an HTTP server, "?" starts a query, which is not."""
+    if is_listing(url):
+        return Url.of(url).key
+    parts = urlsplit(url)
+    return "" if parts.query else parts.path[1:]
