@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headrace.errors import NoFiles, UnsupportedData
-from headrace.io.paths import TEMPORARY_SUFFIX, absolute, expand, list_files_below, natural_key, shard_paths
+from headrace.io.paths import TEMPORARY_SUFFIX, absolute, expand, expand_home, list_files_below, natural_key, shard_paths
 
 
 @pytest.fixture
@@ -343,3 +343,18 @@ def test_the_name_that_may_be_meant(tmp_path):
 def test_a_path_of_a_url_has_lost_a_slash(folder):
     with pytest.raises(NoFiles, match=r"A Path takes a slash from a URL: pass the text 's3://bucket/x\.npy'\."):
         expand(Path("s3://bucket/x.npy"))
+
+
+def test_urls_of_files_with_escapes(folder):
+    make(folder, "my data/ü 1.csv", "100%25.csv")
+    assert expand((folder / "my data/ü 1.csv").as_uri()) == [str(folder / "my data/ü 1.csv")]
+    assert expand(f"file://{folder}/100%25.csv") == [f"{folder}/100%25.csv"]
+    assert expand_home(f"file://{folder}/my%20data/new.csv") == f"{folder}/my data/new.csv"
+
+
+@pytest.mark.parametrize(
+    ("url", "here"), [("s3a://b/k", "s3://b/k"), ("gcs://b/k", "gs://b/k"), ("abfs://c@account/k", "az://c/k")]
+)
+def test_the_schemes_of_other_libraries(url, here):
+    with pytest.raises(UnsupportedData, match=f"Here it is {here}"):
+        expand(url)

@@ -605,3 +605,13 @@ def test_salvage_from_a_store_into_it(s3, ending):
     s3.objects[name] = bytes(damaged)
     salvage(f"s3://bucket/{name}", f"s3://bucket/saved.{ending}")
     assert 0 < len(hr.open(f"s3://bucket/saved.{ending}")) <= ROWS // 2
+
+
+def test_images_beside_rows_in_a_folder_with_a_question_mark(tmp_path):
+    with serving_store() as store, pytest.MonkeyPatch.context() as patch:
+        for name, value in environment("s3", store.url).items():
+            patch.setenv(name, value)
+        patch.setenv("HEADRACE_CACHE_DIR", str(tmp_path))
+        store.objects["a?b/rows.csv"] = b"path,label\nimg 1.png,1\n"
+        with pytest.raises(hr.HeadraceError, match=r"s3://bucket/a\?b/img 1\.png"):
+            hr.open("s3://bucket/a?b/rows.csv", image_columns=["path"]).batch([0])

@@ -28,7 +28,7 @@ from headrace.io.names import (
     whole_set_hint,
 )
 from headrace.io.store.listing import expand_url
-from headrace.io.urls import SCHEMES, is_url, lost_slash_hint, scheme_of
+from headrace.io.urls import SCHEMES, is_url, lost_slash_hint, other_scheme_hint, path_of_file_url, scheme_of
 
 __all__ = [
     "SIDECARS",
@@ -151,8 +151,7 @@ def _as_text(path: PathLike) -> str:
         raise NoFiles(Where(), expected="a path", found="an empty text")
     scheme = scheme_of(text)
     if scheme == "file":
-        rest = text.partition("://")[2]
-        return rest.removeprefix("localhost") if rest.startswith("localhost/") else rest  # RFC 8089
+        return path_of_file_url(text)
     if is_url(text):
         return text
     if scheme is not None and not os.path.exists(text):
@@ -160,7 +159,7 @@ def _as_text(path: PathLike) -> str:
             Where(path=text),
             expected="a path, or a URL of " + ", ".join(f"{known}://" for known in (*SCHEMES, "file")),
             found=f"one of {scheme}://",
-            hint="Copy or mount the files first.",
+            hint=other_scheme_hint(text) or "Copy or mount the files first.",
         )
     return os.path.expanduser(text)
 
@@ -168,7 +167,9 @@ def _as_text(path: PathLike) -> str:
 def expand_home(path: PathLike) -> str:
     """The text of a path or URL to write to, with the home folder for ``~``, as where files are read."""
     text = os.fspath(path)
-    return text if "://" in text else os.path.expanduser(text)
+    if "://" not in text:
+        return os.path.expanduser(text)
+    return path_of_file_url(text) if scheme_of(text) == "file" else text
 
 
 def is_folder(path: str) -> bool:

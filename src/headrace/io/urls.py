@@ -26,7 +26,9 @@ __all__ = [
     "key_pattern",
     "local_path",
     "lost_slash_hint",
+    "other_scheme_hint",
     "parent_of",
+    "path_of_file_url",
     "scheme_of",
     "sibling_of",
     "stays_below",
@@ -35,6 +37,8 @@ __all__ = [
 
 SCHEMES = ("http", "https", "s3", "gs", "az")
 """Schemes that can be read."""
+OTHER_SCHEMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "azure": "az", "abfs": "az", "abfss": "az", "wasb": "az", "wasbs": "az"}
+"""What other libraries call the schemes of stores that are read."""
 LISTING = SCHEMES[2:]
 """Schemes of stores that list objects and take new ones."""
 SHAPE = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
@@ -59,6 +63,30 @@ def scheme_of(path: str) -> str | None:
     """
     found = SHAPE.match(path)
     return None if found is None else found[1].lower()
+
+
+def other_scheme_hint(url: str) -> str:
+    """A hint for a URL with the scheme that another library uses; empty for any other.
+
+    >>> other_scheme_hint("s3a://bucket/x.npy")
+    'Here it is s3://bucket/x.npy.'
+    """
+    scheme = OTHER_SCHEMES.get(scheme_of(url) or "")
+    if scheme is None:
+        return ""
+    bucket, _, key = url.partition("://")[2].partition("/")
+    return f"Here it is {scheme}://{bucket.partition('@')[0]}/{key}."  # abfs://container@account/key
+
+
+def path_of_file_url(url: str) -> str:
+    """The path of a ``file://`` URL. Escapes are decoded (RFC 8089), unless a file has the name as it is.
+
+    >>> path_of_file_url("file://localhost/my%20data/x.npy")
+    '/my data/x.npy'
+    """
+    path = url.partition("://")[2]
+    path = path.removeprefix("localhost") if path.startswith("localhost/") else path
+    return path if os.path.exists(path) else unquote(path, errors="surrogateescape")
 
 
 def is_url(path: object) -> bool:
@@ -158,7 +186,7 @@ def base_name(path: str) -> str:
     ('train.tfrecord', 'x.npy')
     """
     if is_url(path):
-        return os.path.basename(re.split(r"[?#]", path)[0] if path.startswith("http") else path)
+        return os.path.basename(re.split(r"[?#]", path)[0] if path[:4].lower() == "http" else path)
     return os.path.basename(path)
 
 
@@ -172,7 +200,8 @@ def sibling_of(path: str, name: str) -> str:
         return name
     if not is_url(path):
         return os.path.join(os.path.dirname(path), name)
-    folder = path.partition("?")[0].rpartition("/")[0]
+    is_http = path[:4].lower() == "http"
+    folder = (path.partition("?")[0] if is_http else path).rpartition("/")[0]
     parts: list[str] = []
     for part in name.replace("\\", "/").split("/") if os.sep == "\\" else name.split("/"):
         if part == ".." and parts:
@@ -182,7 +211,7 @@ def sibling_of(path: str, name: str) -> str:
         elif part not in ("", "."):
             parts.append(part)
     inner = "/".join(parts)
-    return f"{folder}/{quote(inner, safe=UNESCAPED) if path.startswith('http') else inner}"
+    return f"{folder}/{quote(inner, safe=UNESCAPED) if is_http else inner}"
 
 
 def stays_below(name: str) -> bool:
