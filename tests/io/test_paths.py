@@ -7,7 +7,15 @@ from pathlib import Path
 import pytest
 
 from headrace.errors import NoFiles, UnsupportedData
-from headrace.io.paths import TEMPORARY_SUFFIX, absolute, expand, expand_home, list_files_below, natural_key, shard_paths
+from headrace.io.paths import (
+    TEMPORARY_SUFFIX,
+    absolute,
+    expand,
+    expand_home,
+    list_files_below,
+    natural_key,
+    shard_paths,
+)
 
 
 @pytest.fixture

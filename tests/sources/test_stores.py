@@ -16,6 +16,7 @@ import headrace as hr
 from headrace.errors import NoFiles, Unreachable, UnsupportedData
 from headrace.io.local.open import total_size
 from headrace.io.store import client, listing, upload
+from headrace.io.store.client import client_for
 from headrace.writing.salvage import salvage
 
 ROWS = 300
@@ -615,3 +616,24 @@ def test_images_beside_rows_in_a_folder_with_a_question_mark(tmp_path):
         store.objects["a?b/rows.csv"] = b"path,label\nimg 1.png,1\n"
         with pytest.raises(hr.HeadraceError, match=r"s3://bucket/a\?b/img 1\.png"):
             hr.open("s3://bucket/a?b/rows.csv", image_columns=["path"]).batch([0])
+
+
+def test_a_full_cache_is_named_instead_of_the_store(s3, tmp_path, monkeypatch):
+    def full(_fd, _view):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("headrace.io.write.atomic.os.write", full)
+    with pytest.raises(OSError, match="No space") as raised:
+        hr.write("s3://bucket/x.npy", np.zeros(1 << 20))
+    assert "uploads" in raised.value.filename
+
+
+@pytest.mark.parametrize(
+    "name", ["GOOGLE_SKIP_SIGNATURE", "GOOGLE_SERVICE_ACCOUNT_PATH", "AWS_ROLE_ARN", "AZURE_CLIENT_ID"]
+)
+def test_every_variable_with_credentials_makes_new_stores(s3, monkeypatch, name):
+    hr.write("s3://bucket/x.tfrecord", EXAMPLES)
+    old = client_for("s3://bucket").stores["s3://bucket"]
+    monkeypatch.setenv(name, "x")
+    assert len(hr.open("s3://bucket/x.tfrecord")) == ROWS
+    assert client_for("s3://bucket").stores["s3://bucket"] is not old

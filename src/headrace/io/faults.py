@@ -176,12 +176,16 @@ LOST = re.compile(
 """obstore continues a response by a range, if it can tell the version. Else it says that no ranges are supported, or why the body ended."""
 TIMED_OUT = re.compile(r"timed out|Timeout|TimedOut")
 NO_CONNECTION = (
-    ("ConnectionRefused", "no server at this address and port (connection refused)", "Check the port, and that the server runs."),
+    (
+        "ConnectionRefused",
+        "no server at this address and port (connection refused)",
+        "Check the port, and that the server runs.",
+    ),
     ("dns error", "no host of this name", "Check the name of the host, and the network of this machine."),
     (
         "InvalidCertificate",
         "a certificate that is not trusted",
-        "Let SSL_CERT_FILE name the certificate of its authority, or copy the file to this machine.",
+        "Add its authority to the certificates of this machine, or copy the file to this machine.",
     ),
     ("HostUnreachable", "no way to this host", "Check the network of this machine."),
     ("NetworkUnreachable", "no network to this host", "Check the network of this machine."),

@@ -37,7 +37,16 @@ __all__ = [
 
 SCHEMES = ("http", "https", "s3", "gs", "az")
 """Schemes that can be read."""
-OTHER_SCHEMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "azure": "az", "abfs": "az", "abfss": "az", "wasb": "az", "wasbs": "az"}
+OTHER_SCHEMES = {
+    "s3a": "s3",
+    "s3n": "s3",
+    "gcs": "gs",
+    "azure": "az",
+    "abfs": "az",
+    "abfss": "az",
+    "wasb": "az",
+    "wasbs": "az",
+}
 """What other libraries call the schemes of stores that are read."""
 LISTING = SCHEMES[2:]
 """Schemes of stores that list objects and take new ones."""

@@ -213,7 +213,7 @@ def refuse_inputs(paths: Sequence[str], source: Source) -> None:
         UnsupportedData: Some files of a set are among ``paths``, and some are not.
     """
     made = {path: path for path in paths if is_url(path)}
-    made |= {os.path.realpath(path): path for path in paths if not is_url(path) and os.path.exists(path)}
+    made |= {os.path.realpath(path): path for path in paths if not is_url(path) and Path(path).exists()}
     for records in records_below(source.node) if made else ():
         read = [each if is_url(each) else os.path.realpath(each) for each in map(str, files_of(records))]
         replaced = next((made[each] for each in read if each in made), None)

@@ -26,7 +26,7 @@ from uuid import UUID
 import numpy as np
 
 from headrace.contracts.feature import Feature
-from headrace.errors import CorruptFile, UnsupportedData, Where
+from headrace.errors import UnsupportedData, Where
 
 __all__ = [
     "MOST_EMPTY",
@@ -128,8 +128,6 @@ def _check_finite(kind: Any, inside: tuple[str, ...], depth: int, where: Where) 
     if isinstance(kind, list):
         inner: list[Any] = kind
     elif isinstance(kind, dict):
-        if kind.get("type") in ("record", "error") and "fields" not in kind:
-            raise CorruptFile(where, expected="a record type with fields, as all have", found=f"{name!r} without any")
         of_fields = [field["type"] for field in kind.get("fields", ())]
         inner = [*of_fields, *(kind[key] for key in ("items", "values") if key in kind)]
         inner += [kind["type"]] if isinstance(kind.get("type"), (dict, list)) else []
