@@ -149,8 +149,9 @@ def _as_text(path: PathLike) -> str:
         raise TypeError(f"a path is str or os.PathLike[str], got {type(path).__name__}")
     if not text:
         raise NoFiles(Where(), expected="a path", found="an empty text")
-    scheme = scheme_of(text)
-    if scheme == "file":
+    if "://" not in text:
+        return os.path.expanduser(text)
+    if (scheme := scheme_of(text)) == "file":
         return path_of_file_url(text)
     if is_url(text):
         return text
