@@ -24,6 +24,7 @@ Each class also derives from the built-in exception that users expect.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -48,6 +49,7 @@ __all__ = [
     "WorkerDied",
 ]
 
+PASSWORD = re.compile(r"(?<=://)[^/?#]*@")
 LOG_MARK = "\nEnd of its log:\n"  # precedes the log lines at the end of a message, which are shown unchanged
 
 
@@ -69,6 +71,14 @@ def shorten_path(path: str) -> str:
         return path.removeprefix(os.getcwd() + os.sep)  # noqa: PTH109 - this module imports little
     except OSError:  # the current folder was removed
         return path
+
+
+def _hide_secrets(url: str) -> str:
+    """A URL without the query and the password of HTTP. In a store, "?" and "@" are parts of names."""
+    if url[:4].lower() != "http":
+        return url
+    address, query, _ = url.partition("?")
+    return PASSWORD.sub("...@", address) + (query and "?...")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,9 +107,8 @@ class Where:
     def __str__(self) -> str:
         parts = []
         if self.path is not None:
-            address, query, _ = self.path.partition("?") if "://" in self.path else (shorten_path(self.path), "", "")
-            # The query may hold a signature, which must not be logged; `path` has the full URL.
-            parts.append(address + query + ("..." if query else ""))
+            # A query may hold a signature, and the part before the host a password. Neither may be logged; `path` has the full URL.
+            parts.append(_hide_secrets(self.path) if "://" in self.path else shorten_path(self.path))
         if self.record is not None:
             parts.append(f"record {self.record}")
         if self.offset is not None:

@@ -1,12 +1,21 @@
 """Every way to name files."""
 
+import glob
 import os
 from pathlib import Path
 
 import pytest
 
 from headrace.errors import NoFiles, UnsupportedData
-from headrace.io.paths import TEMPORARY_SUFFIX, absolute, expand, list_files_below, natural_key, shard_paths
+from headrace.io.paths import (
+    TEMPORARY_SUFFIX,
+    absolute,
+    expand,
+    expand_home,
+    list_files_below,
+    natural_key,
+    shard_paths,
+)
 
 
 @pytest.fixture
@@ -54,6 +63,57 @@ def test_a_glob_sorts_by_number(folder):
 def test_a_glob_reaches_into_folders(folder):
     make(folder, "x/1.npy", "y/2.npy", "y/sub.npy/3.npy")
     assert expand("*/*.npy") == ["x/1.npy", "y/2.npy"]
+
+
+def test_two_stars_reach_folders_at_any_depth(folder):
+    make(
+        folder, "x0", "d/x1", "d/a/x2", "d/a/b/x3", "d/.git/x4", "d/a/.x5", "e/x6", "d/a/b/x7.tmp", "d/b/y", "d/[1]/x8"
+    )
+    assert expand("d/**/x*") == ["d/[1]/x8", "d/a/b/x3", "d/a/x2", "d/x1"]
+    for pattern in (
+        "**/x*",
+        "./**/x*",
+        f"{folder}/**/x*",
+        "**",
+        "d/**",
+        "**/*",
+        "**/b/*",
+        "*/**/b/**/x*",
+        "d**/x*",
+        "d/**/x3",
+        "**/**/x*",
+    ):
+        python = glob.glob(pattern, recursive=True)
+        assert expand(pattern) == sorted({p for p in python if os.path.isfile(p) and p[-4:] != ".tmp"}, key=natural_key)
+    with pytest.raises(NoFiles, match="files that match, found none"):
+        expand("d/**/nothing*")
+
+
+def test_two_stars_follow_links_but_not_in_circles(folder):
+    make(folder, "d/a/x", "e/y")
+    for link, target in (("d/up", ".."), ("d/a/self", "."), ("d/e", "../e"), ("e/d", "../d")):
+        (folder / link).symlink_to(target)
+    assert expand("d/**") == ["d/a/x", "d/e/y"]
+
+
+def test_a_glob_matches_no_pipe(folder):
+    make(folder, "a.csv", "d/a.csv")
+    os.mkfifo("b.csv")
+    os.mkfifo("d/b.csv")
+    assert expand("*.csv") == ["a.csv"]
+    assert expand("**/*.csv") == ["a.csv", "d/a.csv"]
+
+
+def test_a_glob_without_matches_says_why(folder):
+    make(folder, "d/[2024] run/x.npy", "d/y.npy.part")
+    with pytest.raises(NoFiles, match=r"pass 'd/\[\[\]2024\] run/\*\.npy': see glob\.escape"):
+        expand("d/[2024] run/*.npy")
+    assert expand("d/[[]2024] run/*.npy") == ["d/[2024] run/x.npy"]
+    with pytest.raises(NoFiles, match=r"found only temporary ones \(y\.npy\.part\)"):
+        expand("d/*.part")
+    with pytest.raises(NoFiles, match="holds") as raised:
+        expand("d/*.npy")
+    assert "Did you mean" not in str(raised.value)
 
 
 def test_a_folder_holds_its_record_files_only(folder):
@@ -177,6 +237,19 @@ def test_many_missing_shards_are_counted(folder):
         shard_paths("x-", 1000)
 
 
+@pytest.mark.parametrize("name", ["log@1732851234.csv", "log@17328512345678.csv", "log-?????-of-1732851234.csv"])
+def test_a_number_in_a_mistyped_name_costs_nothing(folder, name):
+    make(folder, "log@1732851235.csv", "lag-00000-of-1732851234.csv")
+    with pytest.raises(
+        NoFiles, match="such file, or the .* shards|found 0 of them, without .* and 1732851229 more"
+    ) as raised:
+        expand(name)
+    assert "log@1732851235.csv" in str(raised.value) or "?" in name
+    make(folder, name.replace("?????", "0000000003").replace("@", "-00007-of-"))
+    with pytest.raises(NoFiles, match="found 1 of them, without log-0000.* and .* more"):
+        expand(name)
+
+
 def test_two_sets_of_one_name_are_not_guessed(folder):
     make(folder, *shards("x", 2), *shards("x", 3))
     with pytest.raises(NoFiles, match="sets of 00002 and 00003"):
@@ -278,3 +351,18 @@ def test_the_name_that_may_be_meant(tmp_path):
 def test_a_path_of_a_url_has_lost_a_slash(folder):
     with pytest.raises(NoFiles, match=r"A Path takes a slash from a URL: pass the text 's3://bucket/x\.npy'\."):
         expand(Path("s3://bucket/x.npy"))
+
+
+def test_urls_of_files_with_escapes(folder):
+    make(folder, "my data/ü 1.csv", "100%25.csv")
+    assert expand((folder / "my data/ü 1.csv").as_uri()) == [str(folder / "my data/ü 1.csv")]
+    assert expand(f"file://{folder}/100%25.csv") == [f"{folder}/100%25.csv"]
+    assert expand_home(f"file://{folder}/my%20data/new.csv") == f"{folder}/my data/new.csv"
+
+
+@pytest.mark.parametrize(
+    ("url", "here"), [("s3a://b/k", "s3://b/k"), ("gcs://b/k", "gs://b/k"), ("abfs://c@account/k", "az://c/k")]
+)
+def test_the_schemes_of_other_libraries(url, here):
+    with pytest.raises(UnsupportedData, match=f"Here it is {here}"):
+        expand(url)

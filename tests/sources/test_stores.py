@@ -16,6 +16,7 @@ import headrace as hr
 from headrace.errors import NoFiles, Unreachable, UnsupportedData
 from headrace.io.local.open import total_size
 from headrace.io.store import client, listing, upload
+from headrace.io.store.client import client_for
 from headrace.writing.salvage import salvage
 
 ROWS = 300
@@ -74,6 +75,32 @@ def test_shards_folders_globs(store):
         hr.open(f"{store.base}/*/nowhere/*.tfrecord")
     with pytest.raises(NoFiles, match="only the folders er"):
         hr.open(f"{store.base}/deep")
+
+
+def test_two_stars_reach_folders_at_any_depth(store):
+    for number, name in enumerate(("x.npy", "a/x.npy", "a/b/x.npy", "a/.c/x.npy", "a/b/y.npy")):
+        hr.write(f"{store.base}/d/{name}", np.full(1, number))
+    for pattern, numbers in (
+        ("d/**/x.npy", [0, 1, 2]),
+        ("**/x.npy", [0, 1, 2]),
+        ("d/**/b/*.npy", [2, 4]),
+        ("d/*/**/y.npy", [4]),
+        ("d/**", [0, 1, 2, 4]),
+    ):
+        assert sorted(hr.open(f"{store.base}/{pattern}").batch(range(len(numbers)))["values"]) == numbers
+        assert len(hr.open(f"{store.base}/{pattern}")) == len(numbers)
+    with pytest.raises(NoFiles, match="objects that match, found none"):
+        hr.open(f"{store.base}/d/**/z.npy")
+
+
+def test_a_number_in_a_mistyped_name_costs_nothing(store):
+    hr.write(f"{store.base}/log@20241231.csv", EXAMPLES)
+    with store.counting() as asked, pytest.raises(NoFiles, match="such object, or the first of 1732851234 shards"):
+        hr.open(f"{store.base}/log@1732851234.csv")
+    assert len(asked) < 12
+    store.objects["s-00000-of-1732851234.csv"] = b""
+    with pytest.raises(NoFiles, match="found 1 of them, without s-0000.* and 1732851228 more"):
+        hr.open(f"{store.base}/s@*.csv")
 
 
 def test_content_decides_in_a_store(store, tmp_path):
@@ -579,3 +606,34 @@ def test_salvage_from_a_store_into_it(s3, ending):
     s3.objects[name] = bytes(damaged)
     salvage(f"s3://bucket/{name}", f"s3://bucket/saved.{ending}")
     assert 0 < len(hr.open(f"s3://bucket/saved.{ending}")) <= ROWS // 2
+
+
+def test_images_beside_rows_in_a_folder_with_a_question_mark(tmp_path):
+    with serving_store() as store, pytest.MonkeyPatch.context() as patch:
+        for name, value in environment("s3", store.url).items():
+            patch.setenv(name, value)
+        patch.setenv("HEADRACE_CACHE_DIR", str(tmp_path))
+        store.objects["a?b/rows.csv"] = b"path,label\nimg 1.png,1\n"
+        with pytest.raises(hr.HeadraceError, match=r"s3://bucket/a\?b/img 1\.png"):
+            hr.open("s3://bucket/a?b/rows.csv", image_columns=["path"]).batch([0])
+
+
+def test_a_full_cache_is_named_instead_of_the_store(s3, tmp_path, monkeypatch):
+    def full(_fd, _view):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("headrace.io.write.atomic.os.write", full)
+    with pytest.raises(OSError, match="No space") as raised:
+        hr.write("s3://bucket/x.npy", np.zeros(1 << 20))
+    assert "uploads" in raised.value.filename
+
+
+@pytest.mark.parametrize(
+    "name", ["GOOGLE_SKIP_SIGNATURE", "GOOGLE_SERVICE_ACCOUNT_PATH", "AWS_ROLE_ARN", "AZURE_CLIENT_ID"]
+)
+def test_every_variable_with_credentials_makes_new_stores(s3, monkeypatch, name):
+    hr.write("s3://bucket/x.tfrecord", EXAMPLES)
+    old = client_for("s3://bucket").stores["s3://bucket"]
+    monkeypatch.setenv(name, "x")
+    assert len(hr.open("s3://bucket/x.tfrecord")) == ROWS
+    assert client_for("s3://bucket").stores["s3://bucket"] is not old

@@ -969,3 +969,18 @@ def test_lists_of_a_function_are_converted_as_they_are_written(tmp_path, name):
     assert found.schema["tags"].dtype == "str"
     assert list(found[3]["text"]) == ["a", "bbb"]
     assert [list(example["tags"]) for example in found] == [["c"] * n for n in range(4)]
+
+
+def test_a_file_that_its_own_pattern_matches_is_no_place(tmp_path):
+    for name in ("a.csv", "b.csv"):
+        hr.write(tmp_path / name, {"a": np.arange(5)})
+    hr.convert(tmp_path / "*.csv", tmp_path / "all.csv")
+    for act in (
+        lambda: hr.convert(tmp_path / "*.csv", tmp_path / "all.csv", overwrite=True),
+        lambda: hr.write(tmp_path / "all.csv", hr.open(tmp_path / "*.csv")),
+    ):
+        with pytest.raises(hr.UnsupportedData, match="one of the 3 files that are read together"):
+            act()
+    assert len(hr.open(tmp_path / "all.csv")) == 10
+    assert hr.convert(tmp_path / "al*.csv", tmp_path / "all.csv", overwrite=True).examples == 10
+    assert hr.write(tmp_path / "a.csv", hr.open(tmp_path / "a.csv").concat(hr.open(tmp_path / "b.csv"))) == 10

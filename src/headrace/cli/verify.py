@@ -82,7 +82,7 @@ def verify(
         saved = salvage_file(as_path(paths), salvage, format=format)
         lost = "an unknown number" if saved.lost_records is None else f"{saved.lost_records:,}"
         note(
-            f"saved {count_of(saved.records, 'record')} in {salvage}; {lost} lost, {size_of(saved.lost_bytes)} damaged"
+            f"saved {count_of(saved.records, 'record')} in {printable(str(salvage))}; {lost} lost, {size_of(saved.lost_bytes)} damaged"
         )
     if not report.ok:
         raise typer.Exit(DATA_FAULT)

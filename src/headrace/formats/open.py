@@ -30,8 +30,7 @@ from headrace.io.cache.inflate import Compression, head_of, is_empty_stream, wra
 from headrace.io.folders import Lister, Listing, lister_for
 from headrace.io.local.open import open_file
 from headrace.io.paths import PathLike, expand, is_folder, is_pipe, path_list
-from headrace.io.store.listing import is_url_pattern
-from headrace.io.urls import base_name, is_listing, is_url
+from headrace.io.urls import base_name, is_listing, is_url, is_url_pattern
 
 __all__ = ["detect", "detect_first", "open_records", "records", "verify_records"]
 

@@ -175,6 +175,24 @@ LOST = re.compile(
 )
 """obstore continues a response by a range, if it can tell the version. Else it says that no ranges are supported, or why the body ended."""
 TIMED_OUT = re.compile(r"timed out|Timeout|TimedOut")
+NO_CONNECTION = (
+    (
+        "ConnectionRefused",
+        "no server at this address and port (connection refused)",
+        "Check the port, and that the server runs.",
+    ),
+    ("dns error", "no host of this name", "Check the name of the host, and the network of this machine."),
+    (
+        "InvalidCertificate",
+        "a certificate that is not trusted",
+        "Add its authority to the certificates of this machine, or copy the file to this machine.",
+    ),
+    ("HostUnreachable", "no way to this host", "Check the network of this machine."),
+    ("NetworkUnreachable", "no network to this host", "Check the network of this machine."),
+    ("invalid port number", "a URL with an invalid port", "Correct the URL."),
+    ("invalid international domain name", "a URL with an invalid host", "Correct the URL."),
+)
+"""Marks in obstore's messages, what they say, and what to do."""
 LATER = (408, 425, 429)
 """Refusals that may end."""
 CODE = re.compile(r"<Code>(\w+)</Code>")
@@ -299,10 +317,14 @@ def _parse_answer(error: Exception) -> tuple[int, str, str]:
         return int(found[1]), code[1] if code else "", f"the response {words}"
     first = text.partition("\n")[0]
     first = first.partition(" - ")[2] or first
-    return 0, code[1] if code else "", first[:SHOWN].rstrip(": ") or type(error).__name__
+    cause = next((words for mark, words, _ in NO_CONNECTION if mark in text), None)
+    return 0, code[1] if code else "", cause or first[:SHOWN].rstrip(": ") or type(error).__name__
 
 
 def _hint(text: str, status: int) -> str:
+    cause = next((hint for mark, _, hint in NO_CONNECTION if mark in text), None)
+    if cause is not None:
+        return cause
     if "must be specified" in text:  # what a store needs besides its name
         return ENVIRONMENT
     if TIMED_OUT.search(text):

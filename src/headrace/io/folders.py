@@ -194,13 +194,16 @@ class AtomicFolder:
         if (
             not self._is_uploaded
             and os.path.lexists(self.path)
-            and not (os.path.isdir(self.path) and not os.listdir(self.path))
+            and not (os.path.isdir(self.path) and not os.path.islink(self.path) and not os.listdir(self.path))
         ):
+            is_link = os.path.islink(self.path)
             raise UnsupportedData(
                 Where(path=self.path),
                 expected="a new folder, or an empty one",
-                found="one with files" if os.path.isdir(self.path) else "a file",
-                hint="Remove it first: its files would mix with the new ones.",
+                found="a link" if is_link else "one with files" if os.path.isdir(self.path) else "a file",
+                hint="Pass the folder that it leads to."
+                if is_link
+                else "Remove it first: its files would mix with the new ones.",
             )
         remove_abandoned(parent, name)
         self._temporary = os.path.join(parent, temporary_name(name))

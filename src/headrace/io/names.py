@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import fnmatch
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 __all__ = [
+    "ANY_DEPTH",
     "COUNTED",
     "SIDECARS",
     "TEMPORARIES",
     "TEMPORARY_SUFFIX",
     "as_shard",
+    "find_shards",
     "is_record_name",
     "is_temporary",
+    "matches_glob",
     "natural_key",
     "record_names",
     "shard_names",
@@ -40,6 +44,8 @@ SHARD = re.compile(r"(?P<stem>.*-)(?P<number>\d{5,}|\?{5,}|\*)-of-(?P<count>\d{5
 DIGITS = re.compile(r"(\d+)")
 SCHEME = re.compile(r"https?://")  # an HTTP server cannot list its files
 MANY = 5  # the most names that a message lists
+ANY_DEPTH = "**"
+"""The part of a glob that stands for no folder, one, or several, one in the other."""
 
 
 def as_shard(path: str) -> re.Match[str] | None:
@@ -50,9 +56,46 @@ def as_shard(path: str) -> re.Match[str] | None:
     return found
 
 
-def shard_names(stem: str, count: int, end: str = "", *, digits: int = 5) -> list[str]:
-    """The ``count`` names ``{stem}{number}-of-{count}{end}``."""
-    return [f"{stem}{number:0{digits}}-of-{count:0{digits}}{end}" for number in range(count)]
+def shard_names(stem: str, count: int, end: str = "", *, digits: int = 5, most: int | None = None) -> list[str]:
+    """The ``count`` names ``{stem}{number}-of-{count}{end}``, or the first ``most``."""
+    made = range(count if most is None else min(count, most))
+    return [f"{stem}{number:0{digits}}-of-{count:0{digits}}{end}" for number in made]
+
+
+def find_shards(
+    stem: str, count: int, end: str, digits: int, present: Collection[str]
+) -> tuple[list[str], list[str], int]:
+    """The names of a set, the first of those that are missing, and how many exist. A count in the billions takes no longer than the folder.
+
+    Args:
+        stem, count, end, digits: As for :func:`shard_names`.
+        present: The names in the folder.
+    """
+    names = shard_names(stem, count, end, digits=digits, most=len(present) + MANY + 1)
+    missing = [name for name in names if os.path.basename(name) not in present]
+    if not missing:
+        return names, [], count
+    parts = (os.path.basename(stem), f"{count:0{digits}}", end)
+    found = filter(None, map(as_shard, present))
+    there = sum(each["number"].isdigit() and each.group("stem", "count", "end") == parts for each in found)
+    return names, missing, there
+
+
+def matches_glob(parts: Sequence[str], patterns: Sequence[str]) -> bool:
+    """Whether the parts of a path match those of a glob as on disk: ``**`` stands for folders that are not hidden, and ``*`` for no hidden name.
+
+    >>> matches_glob(["a", "b", "x.npy"], ["**", "*.npy"]), matches_glob([".git", "x.npy"], ["**", "*.npy"])
+    (True, False)
+    """
+    if not patterns or not parts:
+        return not parts and not patterns
+    first, *others = patterns
+    if first != ANY_DEPTH:
+        is_shown = parts[0][:1] != "." or first[:1] == "."
+        return is_shown and fnmatch.fnmatchcase(parts[0], first) and matches_glob(parts[1:], others)
+    if not others:
+        return all(part[:1] != "." for part in parts)
+    return matches_glob(parts, others) or (parts[0][:1] != "." and matches_glob(parts[1:], patterns))
 
 
 def whole_set_hint(path: str) -> str:
@@ -116,7 +159,8 @@ def natural_key(path: str) -> tuple[str | int, ...]:
     return (*parts, -1, path)  # -1 is less than what follows in longer names
 
 
-def summarize_names(names: Sequence[str]) -> str:
-    """Names for a message: the first few, and the number of others."""
+def summarize_names(names: Sequence[str], total: int | None = None) -> str:
+    """Names for a message: the first few, and the number of others. ``total`` is the number of all if ``names`` are only the first."""
+    count = len(names) if total is None else total
     shown = ", ".join(os.path.basename(name) for name in names[:MANY])
-    return shown if len(names) <= MANY else f"{shown} and {len(names) - MANY} more"
+    return shown if count <= MANY else f"{shown} and {count - MANY} more"

@@ -8,26 +8,27 @@ import glob
 import os
 import re
 import stat
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
 from headrace.errors import NoFiles, UnsupportedData, Where, did_you_mean
 from headrace.io.names import (
+    ANY_DEPTH,
     COUNTED,
     SIDECARS,
     TEMPORARIES,
     TEMPORARY_SUFFIX,
     as_shard,
+    find_shards,
     is_temporary,
     natural_key,
     record_names,
-    shard_names,
     summarize_names,
     whole_set_hint,
 )
 from headrace.io.store.listing import expand_url
-from headrace.io.urls import SCHEMES, is_url, lost_slash_hint, scheme_of
+from headrace.io.urls import SCHEMES, is_url, lost_slash_hint, other_scheme_hint, path_of_file_url, scheme_of
 
 __all__ = [
     "SIDECARS",
@@ -150,10 +151,8 @@ def _as_text(path: PathLike) -> str:
         raise NoFiles(Where(), expected="a path", found="an empty text")
     if "://" not in text:
         return os.path.expanduser(text)
-    scheme = scheme_of(text)
-    if scheme == "file":
-        rest = text.partition("://")[2]
-        return rest.removeprefix("localhost") if rest.startswith("localhost/") else rest  # RFC 8089
+    if (scheme := scheme_of(text)) == "file":
+        return path_of_file_url(text)
     if is_url(text):
         return text
     if scheme is not None and not os.path.exists(text):
@@ -161,7 +160,7 @@ def _as_text(path: PathLike) -> str:
             Where(path=text),
             expected="a path, or a URL of " + ", ".join(f"{known}://" for known in (*SCHEMES, "file")),
             found=f"one of {scheme}://",
-            hint="Copy or mount the files first.",
+            hint=other_scheme_hint(text) or "Copy or mount the files first.",
         )
     return os.path.expanduser(text)
 
@@ -169,7 +168,9 @@ def _as_text(path: PathLike) -> str:
 def expand_home(path: PathLike) -> str:
     """The text of a path or URL to write to, with the home folder for ``~``, as where files are read."""
     text = os.fspath(path)
-    return text if "://" in text else os.path.expanduser(text)
+    if "://" not in text:
+        return os.path.expanduser(text)
+    return path_of_file_url(text) if scheme_of(text) == "file" else text
 
 
 def is_folder(path: str) -> bool:
@@ -229,18 +230,15 @@ def shard_paths(stem: str, count: int, end: str = "", *, digits: int = 5) -> lis
     Raises:
         NoFiles: A shard is missing; the message names it.
     """
-    names = shard_names(stem, count, end, digits=digits)
     present = _names_beside(stem)
-    missing = [name for name in names if os.path.basename(name) not in present]
+    names, missing, there = find_shards(stem, count, end, digits, present)
     if missing or not names:
         hidden = f".{os.path.basename(stem)}"
         is_begun = any(name.startswith(hidden) and name.endswith(TEMPORARY_SUFFIX) for name in present)
         raise NoFiles(
             Where(path=missing[0] if missing else stem),
             expected=f"all {count} shards" if names else "one shard or more",
-            found=f"{len(names) - len(missing)} of them, without {summarize_names(missing)}"
-            if names
-            else "a set of none",
+            found=f"{there} of them, without {summarize_names(missing, count - there)}" if names else "a set of none",
             hint="A writer is at work there, or was killed: the next write into the folder completes what a dead one has begun."
             if is_begun and missing
             else "To read an incomplete set, pass a list of the existing files.",
@@ -264,6 +262,10 @@ def _names_beside(path: str) -> frozenset[str]:
 
 def _expand_counted(path: str, stem: str, count: str, end: str) -> list[str]:
     if count != "*":
+        if int(count) > MOST_NAMES and not find_shards(f"{stem}-", int(count), end, 5, _names_beside(stem))[2]:
+            names = f"the {int(count)} shards {stem}-?????-of-{int(count):05d}{end}"
+            expected, hint = f"a file, or {names}", _describe_folder(path)
+            raise NoFiles(Where(path=path), expected=expected, found="nothing of that name", hint=hint)
         return shard_paths(f"{stem}-", int(count), end)
     shape = re.compile(re.escape(os.path.basename(stem)) + r"-\d{5,}-of-(\d{5,})" + re.escape(end))
     counts = {found[1] for name in _names_beside(stem) if (found := shape.fullmatch(name))}
@@ -279,10 +281,33 @@ def _expand_counted(path: str, stem: str, count: str, end: str) -> list[str]:
 
 
 def _expand_glob(pattern: str) -> list[str]:
-    files = sorted((p for p in glob.glob(pattern) if not os.path.isdir(p) and not is_temporary(p)), key=natural_key)
-    if not files:
-        raise NoFiles(Where(path=pattern), expected="files that match", found="none", hint=_describe_folder(pattern))
-    return files
+    """As ``glob.glob(pattern, recursive=True)``. Only files and links that lead nowhere match: see :func:`is_file`."""
+    deep = f"{pattern}/*" if pattern.rsplit("/", maxsplit=1)[-1] == ANY_DEPTH else pattern
+    found = [path for path in _find_matches(deep) if (mode := _mode(path)) is None or stat.S_ISREG(mode)]
+    if files := sorted({path for path in found if not is_temporary(path)}, key=natural_key):
+        return files
+    parts = pattern.split("/")
+    literal = [number for number, part in enumerate(parts[:-1]) if glob.has_magic(part)][:1]
+    if found:
+        there, hint = f"only temporary ones ({summarize_names(found)})", "To read them, pass a list of their names."
+    elif literal and is_folder("/".join(parts[: literal[0] + 1])):
+        escaped = [glob.escape(part) if number == literal[0] else part for number, part in enumerate(parts)]
+        there, hint = "none", f"For the folder of that name, pass '{'/'.join(escaped)}': see glob.escape."
+    else:
+        there, hint = "none", _describe_folder(pattern)
+    raise NoFiles(Where(path=pattern), expected="files that match", found=there, hint=hint)
+
+
+def _find_matches(pattern: str) -> Iterator[str]:
+    """All that match a glob, some twice. Links that lead back to a folder above them would not end."""
+    above, is_deep, below = f"/{pattern}".partition(f"/{ANY_DEPTH}/")
+    if not is_deep:
+        yield from glob.glob(pattern)
+    for folder in glob.glob(f"{above[1:]}/" if above else "./") if is_deep else ():
+        for parent, folders, _ in os.walk(folder, onerror=_raise_unknown, followlinks=True):
+            folders[:] = [each for each in folders if each[:1] != "." and not leads_back(os.path.join(parent, each))]
+            inner = parent if above else parent[2:]
+            yield from _find_matches(os.path.join(glob.escape(inner), below))
 
 
 def _expand_folder(folder: str) -> list[str]:
@@ -342,7 +367,8 @@ def _describe_folder(path: str) -> str:
     if shards and folder == os.path.dirname(path):
         return f"It is a set of shards: {path}@{int(min(shards))} names them all."
     where = f"The folder {folder or os.getcwd()}"
-    meant = did_you_mean(os.path.basename(path), names[:MOST_NAMES]) if folder == os.path.dirname(path) else ""
+    is_near = folder == os.path.dirname(path) and not glob.has_magic(path)
+    meant = did_you_mean(os.path.basename(path), names[:MOST_NAMES]) if is_near else ""
     return f"{meant} {where} holds {summarize_names(names)}.".lstrip() if names else f"{where} is empty."
 
 

@@ -10,8 +10,10 @@ from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
 
 from headrace.errors import UnsupportedData, Where
+from headrace.io.names import COUNTED, as_shard
 
 __all__ = [
+    "GLOB",
     "LISTING",
     "SCHEMES",
     "Url",
@@ -20,9 +22,13 @@ __all__ = [
     "escape_url",
     "is_listing",
     "is_url",
+    "is_url_pattern",
+    "key_pattern",
     "local_path",
     "lost_slash_hint",
+    "other_scheme_hint",
     "parent_of",
+    "path_of_file_url",
     "scheme_of",
     "sibling_of",
     "stays_below",
@@ -31,9 +37,22 @@ __all__ = [
 
 SCHEMES = ("http", "https", "s3", "gs", "az")
 """Schemes that can be read."""
+OTHER_SCHEMES = {
+    "s3a": "s3",
+    "s3n": "s3",
+    "gcs": "gs",
+    "azure": "az",
+    "abfs": "az",
+    "abfss": "az",
+    "wasb": "az",
+    "wasbs": "az",
+}
+"""What other libraries call the schemes of stores that are read."""
 LISTING = SCHEMES[2:]
 """Schemes of stores that list objects and take new ones."""
 SHAPE = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
+GLOB = re.compile(r"[*?\[]")
+"""What makes a pattern of a name."""
 UNESCAPED = "/!$&'()*+,;=:@[]^|"
 """What obstore sends as it is, besides letters, digits and ``-._~``. A server may treat ``%2B`` differently from ``+``."""
 COLLAPSED = re.compile(rf"(?:{'|'.join(SCHEMES)}):/", re.IGNORECASE)
@@ -53,6 +72,30 @@ def scheme_of(path: str) -> str | None:
     """
     found = SHAPE.match(path)
     return None if found is None else found[1].lower()
+
+
+def other_scheme_hint(url: str) -> str:
+    """A hint for a URL with the scheme that another library uses; empty for any other.
+
+    >>> other_scheme_hint("s3a://bucket/x.npy")
+    'Here it is s3://bucket/x.npy.'
+    """
+    scheme = OTHER_SCHEMES.get(scheme_of(url) or "")
+    if scheme is None:
+        return ""
+    bucket, _, key = url.partition("://")[2].partition("/")
+    return f"Here it is {scheme}://{bucket.partition('@')[0]}/{key}."  # abfs://container@account/key
+
+
+def path_of_file_url(url: str) -> str:
+    """The path of a ``file://`` URL. Escapes are decoded (RFC 8089), unless a file has the name as it is.
+
+    >>> path_of_file_url("file://localhost/my%20data/x.npy")
+    '/my data/x.npy'
+    """
+    path = url.partition("://")[2]
+    path = path.removeprefix("localhost") if path.startswith("localhost/") else path
+    return path if os.path.exists(path) else unquote(path, errors="surrogateescape")
 
 
 def is_url(path: object) -> bool:
@@ -152,7 +195,7 @@ def base_name(path: str) -> str:
     ('train.tfrecord', 'x.npy')
     """
     if is_url(path):
-        return os.path.basename(re.split(r"[?#]", path)[0] if path.startswith("http") else path)
+        return os.path.basename(re.split(r"[?#]", path)[0] if path[:4].lower() == "http" else path)
     return os.path.basename(path)
 
 
@@ -166,7 +209,8 @@ def sibling_of(path: str, name: str) -> str:
         return name
     if not is_url(path):
         return os.path.join(os.path.dirname(path), name)
-    folder = path.partition("?")[0].rpartition("/")[0]
+    is_http = path[:4].lower() == "http"
+    folder = (path.partition("?")[0] if is_http else path).rpartition("/")[0]
     parts: list[str] = []
     for part in name.replace("\\", "/").split("/") if os.sep == "\\" else name.split("/"):
         if part == ".." and parts:
@@ -176,7 +220,7 @@ def sibling_of(path: str, name: str) -> str:
         elif part not in ("", "."):
             parts.append(part)
     inner = "/".join(parts)
-    return f"{folder}/{quote(inner, safe=UNESCAPED) if path.startswith('http') else inner}"
+    return f"{folder}/{quote(inner, safe=UNESCAPED) if is_http else inner}"
 
 
 def stays_below(name: str) -> bool:
@@ -219,3 +263,17 @@ def parent_of(folder: str) -> tuple[str, str]:
     place = Url.of(folder)
     above, _, name = place.key.rstrip("/").rpartition("/")
     return place.at(above).rstrip("/"), name
+
+
+def is_url_pattern(url: str) -> bool:
+    """Whether a URL names files by a glob, a shard pattern, or a shard's name, and so is not a folder."""
+    name = key_pattern(url)
+    return bool(GLOB.search(name) or as_shard(url) or ("@" in name and COUNTED.fullmatch(url)))
+
+
+def key_pattern(url: str) -> str:
+    """The part of a URL that may be a pattern, in which an escaped ``[`` is none. On an HTTP server, "?" starts a query, which is not."""
+    if is_listing(url):
+        return Url.of(url).key
+    parts = urlsplit(url)
+    return "" if parts.query else parts.path[1:]

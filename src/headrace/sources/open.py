@@ -25,8 +25,7 @@ from headrace.formats.registry import format_named, format_of_name, strip_number
 from headrace.formats.table.folders import SPLITS, refuse_managed
 from headrace.io.folders import Listing
 from headrace.io.paths import expand, path_list
-from headrace.io.store.listing import is_url_pattern
-from headrace.io.urls import child_of, is_listing, is_url
+from headrace.io.urls import child_of, is_listing, is_url, is_url_pattern
 from headrace.sources.decoded import Decoding, check_decoding, decode_images, stored_schema
 from headrace.sources.images import TEXT_FORMATS, as_paths, with_images
 from headrace.sources.node import Node

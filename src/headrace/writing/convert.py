@@ -43,7 +43,7 @@ from headrace.writing.distributed.unit_writer import UnitWriter, write_units
 from headrace.writing.engines import EngineTask, On, TaskEngine, Threads, cores_of, open_engine
 from headrace.writing.fitting import FeatureLoss, convert_to_fit
 from headrace.writing.sinks import check_features, codec_for, make_storable, refuse_without_features
-from headrace.writing.target import Target, check_replaceable, named_files
+from headrace.writing.target import Target, check_replaceable, named_files, refuse_inputs
 from headrace.writing.units import WorkFolder, finish, finish_abandoned, join_units
 
 __all__ = ["Converted", "convert"]
@@ -308,6 +308,7 @@ def _run(engine: TaskEngine, writer: UnitWriter, *, allow_loss: bool, overwrite:
     if derivation:
         plan["derivation"] = derivation if can_resume else os.urandom(16).hex()
     each_bytes = example_bytes(source)
+    refuse_inputs(target.paths, source)
     for path in target.paths:
         check_replaceable(path, source)
     if not isinstance(engine, Threads) and is_url(target.paths[0]):

@@ -26,7 +26,7 @@ from headrace.sources.images import ImagePaths
 from headrace.sources.node import records_below, walk
 from headrace.sources.source import Source
 
-__all__ = ["COMPRESSION_SUFFIXES", "SHARD_PATTERN", "Target", "check_replaceable", "named_files"]
+__all__ = ["COMPRESSION_SUFFIXES", "SHARD_PATTERN", "Target", "check_replaceable", "named_files", "refuse_inputs"]
 
 
 CSV_DELIMITERS = {".tsv": "\t", ".tab": "\t", ".psv": "|"}
@@ -202,6 +202,28 @@ def check_replaceable(path: str, source: Source) -> None:
                     found=f"one with {(Path(folder) / name).relative_to(path)}",
                     hint="Remove the folder, or pass another one. overwrite=True replaces only folders of arrays or images.",
                 )
+
+
+def refuse_inputs(paths: Sequence[str], source: Source) -> None:
+    """Refuse to replace one of several files that were opened together, as by a glob that matches the new file: a second run would add its rows again.
+
+    All of them may be replaced, such as a file by a conversion of it.
+
+    Raises:
+        UnsupportedData: Some files of a set are among ``paths``, and some are not.
+    """
+    made = {path: path for path in paths if is_url(path)}
+    made |= {os.path.realpath(path): path for path in paths if not is_url(path) and Path(path).exists()}
+    for records in records_below(source.node) if made else ():
+        read = [each if is_url(each) else os.path.realpath(each) for each in map(str, files_of(records))]
+        replaced = next((made[each] for each in read if each in made), None)
+        if replaced is not None and not made.keys() >= set(read):
+            raise UnsupportedData(
+                Where(path=replaced),
+                expected="a new file that is none of those that are read",
+                found=f"one of the {len(read)} files that are read together",
+                hint="Its rows would be there twice after the next run. Pass another name, or one that the pattern does not match.",
+            )
 
 
 def _of_name(file: str) -> Path:

@@ -29,7 +29,7 @@ from headrace.writing.sinks import (
     settle_schema,
     slice_rows,
 )
-from headrace.writing.target import Target
+from headrace.writing.target import Target, refuse_inputs
 from headrace.writing.writer import BLOCK_EXAMPLES, Writer, as_examples, infer_schema, single_columns
 
 __all__ = ["write", "write_records"]
@@ -118,6 +118,7 @@ def write(
     examples = as_examples(examples)
     if isinstance(examples, Source):
         refuse_misfits(path, find_steps(examples.schema))
+        refuse_inputs(target.paths, examples)
         source = examples
         examples, _ = make_storable(source, target.format)
         if schema is not None:

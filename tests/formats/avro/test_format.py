@@ -574,3 +574,10 @@ def test_shards_of_other_features_are_refused_with_a_way_out(tmp_path, kinds):
         len(hr.open(paths))
     if "int" in kinds:
         assert [row["c"] for row in hr.open(paths, schema={"c": hr.Feature("int64")})] == [1, 2]
+
+
+def test_a_record_type_without_fields_is_damage(tmp_path):
+    path = avro_file(tmp_path / "x.avro", "int", [(1, b"\2")])
+    path.write_bytes(path.read_bytes().replace(b'"fields"', b'"fieldr"'))
+    with pytest.raises(CorruptFile, match="a record type with fields, as all have, found 'r' with"):
+        hr.open(path)

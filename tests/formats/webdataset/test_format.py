@@ -346,3 +346,12 @@ def test_arrays_of_both_byte_orders(put, dtype):
     source = hr.open(put(*((f"{number}.npy", member) for number, member in enumerate(members))))
     assert source.schema["npy"] == hr.Feature(values.dtype, (3,))
     assert all(np.array_equal(row["npy"], values) for row in source)
+
+
+def test_endings_in_both_cases_are_one_feature(put):
+    path = put(("000.CLS", b"1"), ("000.txt", b"a"), ("001.cls", b"2"), ("001.TXT", b"b"))
+    assert {*hr.open(path).schema} >= {"cls", "txt"}
+    assert hr.open(path).batch([0, 1])["cls"].tolist() == [1, 2]
+    path = put(("000.CLS", b"1"), ("000.cls", b"2"), name="both.tar")
+    assert len(hr.open(path)) == 1
+    assert {"CLS", "cls"} <= {*hr.open(path).schema}

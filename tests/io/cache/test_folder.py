@@ -316,3 +316,9 @@ def test_entries_of_another_user_do_not_count(monkeypatch, tmp_path):
     monkeypatch.setattr(os, "access", lambda path, mode: "other" not in str(path) and access(path, mode))
     assert entry(tmp_path, "mine", b"x" * 10, limit=20)
     assert sorted(os.listdir(tmp_path)) == ["mine.inflated", "other.inflated"]
+
+
+def test_the_home_folder_in_the_variable(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("HEADRACE_CACHE_DIR", "~/hc")
+    assert cache_folder("index") == tmp_path / "hc" / "index"

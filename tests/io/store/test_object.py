@@ -970,3 +970,25 @@ def test_another_head_than_that_of_the_copy_is_an_error(server):
     (server.root / "x.bin").write_bytes(CONTENT[::-1])
     with pytest.raises(CorruptFile, match="the same object as when it was opened"):
         file.read(5000, 10)
+
+
+@pytest.mark.parametrize(
+    ("url", "found"),
+    [
+        ("http://user:secret@127.0.0.1:1/x.csv", "connection refused.* Check the port"),
+        ("http://no-such-host.invalid/x.csv", "no host of this name.* Check the name"),
+        ("http://127.0.0.1:abc/x.csv", "invalid port.* Correct the URL"),
+    ],
+)
+def test_failed_connections_give_their_cause_and_no_password(tmp_path, monkeypatch, url, found):
+    monkeypatch.setenv("HEADRACE_CACHE_DIR", str(tmp_path))
+    with pytest.raises(Unreachable, match=found) as raised:
+        hr.open(url)
+    assert "secret" not in str(raised.value)
+
+
+def test_an_untrusted_certificate_is_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("HEADRACE_CACHE_DIR", str(tmp_path / "cache"))
+    (tmp_path / "x.csv").write_text("a\n1\n")
+    with serving(tmp_path, https=True) as server, pytest.raises(Unreachable, match="a certificate that is not trusted"):
+        hr.open(f"{server.url}/x.csv")

@@ -13,6 +13,7 @@ import pytest
 from tests.forks import exit_code, fork
 
 import headrace as hr
+from headrace.errors import UnsupportedData
 from headrace.io.cache.folder import cache_folder
 from headrace.io.folders import AtomicFolder
 from headrace.io.write import atomic, pending
@@ -338,3 +339,11 @@ def test_a_kill_while_names_are_given_leaves_no_mixture(tmp_path, monkeypatch, s
     found = {name: (tmp_path / name).read_bytes() for name in names if (tmp_path / name).exists()}
     assert found in ({name: b"abc" for name in names}, {name: b"old" for name in names[:old]})
     assert all(name in (*names, "other") for name in os.listdir(tmp_path))
+
+
+def test_a_link_to_a_folder_is_refused_before_the_work(tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    with pytest.raises(UnsupportedData, match=r"or an empty one, found a link .* Pass the folder that it leads to\."):
+        AtomicFolder(tmp_path / "link")
+    assert os.listdir(tmp_path / "real") == []

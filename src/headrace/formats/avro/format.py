@@ -105,7 +105,11 @@ class AvroTable(BlockTable):
         for file, path in enumerate(self.paths):
             where = Where(path=path)
             fields: dict[str, AvroField] = {}
-            for field in fields_of(self._head(file).writer_schema, where):
+            leaves = list(
+                fields_of(self._head(file).writer_schema, where)
+            )  # first, because it refuses types that do not end
+            _check_record_types(json.loads(self._head(file).metadata["avro.schema"]), where)
+            for field in leaves:
                 if field.name in fields and (self.given is None or field.name in self.given):
                     raise twice_error(where.at(feature=field.name))
                 fields[field.name] = field
@@ -299,6 +303,25 @@ class AvroTable(BlockTable):
     def where(self, index: int) -> Where:
         """Path, number of the record in its file, and block offset."""
         return self.index.where(index)
+
+
+def _check_record_types(kind: Any, where: Where) -> None:
+    """Refuse record types without ``fields``, which fastavro takes for those of empty records. The header of a file has no checksum.
+
+    Args:
+        kind: A type, as the file has it.
+        where: The file.
+
+    Raises:
+        CorruptFile: There is one.
+    """
+    if isinstance(kind, dict):
+        if kind.get("type") in ("record", "error") and "fields" not in kind:
+            found = f"{kind.get('name')!r} with {sorted(kind)}"
+            raise CorruptFile(where, expected="a record type with fields, as all have", found=found)
+        kind = [kind.get("type"), kind.get("items"), kind.get("values"), *kind.get("fields", ())]
+    for inner in kind if isinstance(kind, list) else ():
+        _check_record_types(inner, where)
 
 
 def _same_feature(one: AvroField, other: AvroField) -> bool:

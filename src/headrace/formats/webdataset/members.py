@@ -91,7 +91,22 @@ def index_of(files: Sequence[MappedFile]) -> TarIndex:
                 )
         firsts.append(len(keys))
     members = {ending: _place_members(found, len(keys)) for ending, found in rows.items()}
-    return TarIndex(np.array(firsts, np.int64), members, None if counted else keys)
+    return TarIndex(np.array(firsts, np.int64), _join_cases(members), None if counted else keys)
+
+
+def _join_cases(members: dict[str, Any]) -> dict[str, Any]:
+    """Join members whose endings differ only in case, as ``.JPG`` beside ``.jpg``, unless an example has both."""
+    alike: dict[str, list[str]] = {}
+    for ending in members:
+        alike.setdefault(ending.lower(), []).append(ending)
+    joined: dict[str, Any] = {}
+    for lower, endings in alike.items():
+        has_both = sum((members[ending][:, 0] >= 0).astype(np.int64) for ending in endings).max(initial=0) > 1
+        if len(endings) == 1 or has_both:
+            joined |= {ending: members[ending] for ending in endings}
+        else:
+            joined[lower] = np.maximum.reduce([members[ending] for ending in endings])
+    return joined
 
 
 def _place_members(found: list[tuple[int, int, int]], count: int) -> Any:

@@ -58,7 +58,7 @@ def cache_folder(part: str) -> Path:
     Raises:
         UnsupportedData: ``HEADRACE_CACHE_DIR`` is a URL.
     """
-    base = os.environ.get("HEADRACE_CACHE_DIR")
+    base = os.path.expanduser(os.environ.get("HEADRACE_CACHE_DIR", ""))
     if base and ":/" in base:
         local_path(base, "HEADRACE_CACHE_DIR, a folder")
     return _writable(base or _platform_folder(os.environ.get("XDG_CACHE_HOME"), os.environ.get("HOME")), part)

@@ -5,25 +5,33 @@ Also expands a URL that matches several objects (a folder, a glob, a shard patte
 
 from __future__ import annotations
 
-import fnmatch
 import json
 import re
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
-from urllib.parse import urlsplit
 
 from headrace.errors import NoFiles, UnsupportedData, Where
 from headrace.io.faults import as_headrace_error
-from headrace.io.names import COUNTED, as_shard, is_temporary, natural_key, record_names, shard_names, summarize_names
+from headrace.io.names import (
+    ANY_DEPTH,
+    COUNTED,
+    as_shard,
+    find_shards,
+    is_temporary,
+    matches_glob,
+    natural_key,
+    record_names,
+    shard_names,
+    summarize_names,
+)
 from headrace.io.store.client import client_for, obstore_for, run_all, store_of
-from headrace.io.store.requests import fetch_version
-from headrace.io.urls import Url, base_name, child_of, is_listing, parent_of
+from headrace.io.store.requests import fetch_version, read_small
+from headrace.io.urls import GLOB, Url, base_name, child_of, key_pattern, parent_of
 
 __all__ = [
     "JOURNAL_ENDING",
     "expand_url",
-    "is_url_pattern",
     "list_below",
     "list_folder",
     "list_tree",
@@ -31,15 +39,12 @@ __all__ = [
     "objects_exist",
     "read_journal",
     "read_noted",
-    "read_small",
     "size_below",
 ]
 
 PAGE = 1000  # keys per response, by the protocols
 JOURNAL_ENDING = ".headrace-names"
 """Ends the hidden name of a journal: see :mod:`headrace.io.store.commit`."""
-JOURNAL_BYTES = 64 << 20
-"""A million names. A larger object is no journal."""
 
 
 def listing_error(url: str, found: str) -> UnsupportedData:
@@ -212,23 +217,6 @@ def _is_plain(name: object) -> bool:
     return isinstance(name, str) and name not in ("", ".", "..") and "/" not in name
 
 
-def read_small(url: str) -> bytes:
-    """The content of an object; nothing if there is none, or it is large."""
-    return run_all(url, [partial(_read_small, url)])[0]
-
-
-async def _read_small(url: str) -> bytes:
-    place, client = Url.of(url), client_for(url)
-    async with client.slots:
-        try:
-            found = await obstore_for(url).get_async(store_of(client, place), place.key)
-            return bytes(await found.bytes_async()) if found.meta["size"] <= JOURNAL_BYTES else b""
-        except FileNotFoundError:
-            return b""
-        except Exception as error:
-            raise as_headrace_error(error, url) from error
-
-
 def _refuse_without_names(objects: Sequence[str], chosen: Sequence[str]) -> None:
     """Refuse objects that are getting their names: some may be missing, or from before.
 
@@ -250,9 +238,6 @@ def _refuse_without_names(objects: Sequence[str], chosen: Sequence[str]) -> None
             )
 
 
-MAGIC = re.compile(r"[*?\[]")
-
-
 def expand_url(url: str) -> list[str]:
     """The objects that a URL matches, in order.
 
@@ -264,7 +249,7 @@ def expand_url(url: str) -> list[str]:
         NoFiles: Nothing matches.
         UnsupportedData: The server cannot list.
     """
-    place, name = Url.of(url), _name_in(url)
+    place, name = Url.of(url), key_pattern(url)
     if not place.lists and not name:
         return [_object(url, name)]
     shard = as_shard(url)
@@ -273,31 +258,17 @@ def expand_url(url: str) -> list[str]:
             run_all(url, [lambda: fetch_version(url)])
         return [url]
     if shard:
-        return shard_names(shard["stem"], int(shard["count"]), shard["end"], digits=len(shard["count"]))
+        return _shards(url, shard["stem"], int(shard["count"]), shard["end"], digits=len(shard["count"]))
     counted = COUNTED.fullmatch(url) if "@" in name else None
     if counted and counted["end"] and place.lists and _is_object(url):
         return [url]  # as on a disk; x.npy@8 is the name of no object that is written
     if counted and counted["count"] != "*":
-        return shard_names(f"{counted['stem']}-", int(counted["count"]), counted["end"])
-    if counted or MAGIC.search(name):
+        return _shards(url, f"{counted['stem']}-", int(counted["count"]), counted["end"])
+    if counted or GLOB.search(name):
         return _expand_glob(url, place, counted)
     if not place.lists or not name or name.endswith("/"):
         return _expand_folder(url) if place.lists else [_object(url, name)]
     return _object_or_folder(url)
-
-
-def is_url_pattern(url: str) -> bool:
-    """Whether a URL names files by a glob, a shard pattern, or a shard's name, and so is not a folder."""
-    name = _name_in(url)
-    return bool(MAGIC.search(name) or as_shard(url) or ("@" in name and COUNTED.fullmatch(url)))
-
-
-def _name_in(url: str) -> str:
-    """The part of a URL that may be a pattern, in which an escaped ``[`` is none. On an HTTP server, "?" starts a query, which is not."""
-    if is_listing(url):
-        return Url.of(url).key
-    parts = urlsplit(url)
-    return "" if parts.query else parts.path[1:]
 
 
 def _object(url: str, name: str) -> str:
@@ -334,17 +305,21 @@ def _expand_glob(url: str, place: Url, counted: re.Match[str] | None) -> list[st
     if counted:
         objects, _ = list_folder(place.at("/".join(folders)))
         return _only_set(url, objects, base_name(counted["stem"]), counted["end"])
-    if any(map(MAGIC.search, folders)) and _is_object(url):
+    if any(map(GLOB.search, folders)) and _is_object(url):
         return [url]
-    objects = _in_folders(place, folders)
+    if ANY_DEPTH in (*folders, pattern):
+        objects, matching = _at_any_depth(place, [*folders, pattern])
+    else:
+        objects = _in_folders(place, folders)
+        matching = [each for each in objects if matches_glob([base_name(each)], [pattern])]
     if place.at(place.key) in objects:  # as on a disk, a name that looks like a pattern
         return [url]
-    matching = re.compile(fnmatch.translate(pattern))
-    found = sorted((each for each in objects if _matches(base_name(each), matching)), key=natural_key)
+    found = sorted((each for each in matching if not is_temporary(each)), key=natural_key)
     _refuse_without_names(objects, found)
     if not found:
-        there = f"There are {summarize_names(objects)}." if objects else "The folder is empty, or there is none."
-        raise NoFiles(Where(path=url), expected="objects that match", found="none", hint=there)
+        hint = f"There are {summarize_names(objects)}." if objects else "The folder is empty, or there is none."
+        there = f"only temporary ones ({summarize_names(matching)})" if matching else "none"
+        raise NoFiles(Where(path=url), expected="objects that match", found=there, hint=hint)
     return found
 
 
@@ -360,19 +335,34 @@ def _in_folders(place: Url, patterns: list[str]) -> list[str]:
     """The objects in all folders that match these patterns, one per level. Each level is listed at once."""
     folders = [""]
     for pattern in patterns:
-        if not MAGIC.search(pattern):
+        if not GLOB.search(pattern):
             folders = [f"{folder}{pattern}/" for folder in folders]
             continue
-        matching = re.compile(fnmatch.translate(pattern))
         _, inner = list_folder(*map(place.at, folders))
-        folders = [f"{Url.of(each).key}/" for each in inner if _matches(base_name(each), matching)]
+        folders = [f"{Url.of(each).key}/" for each in inner if _is_inner(base_name(each), pattern)]
         if not folders:
             return []
     return list_folder(*map(place.at, folders))[0]
 
 
-def _matches(name: str, pattern: re.Pattern[str]) -> bool:
-    return pattern.fullmatch(name) is not None and name[:1] != "." and not is_temporary(name)
+def _is_inner(name: str, pattern: str) -> bool:
+    return matches_glob([name], [pattern]) and not is_temporary(name)
+
+
+def _at_any_depth(place: Url, parts: list[str]) -> tuple[list[str], list[str]]:
+    """The objects below the folders that come before ``**``, and those that match."""
+    fixed = next(number for number, part in enumerate(parts) if GLOB.search(part))
+    objects = list_below(place.at("/".join(parts[:fixed])))
+    return objects, [each for each in objects if matches_glob(Url.of(each).key.split("/")[fixed:], parts[fixed:])]
+
+
+def _shards(url: str, stem: str, count: int, end: str, *, digits: int = 5) -> list[str]:
+    """The names of a set. Of a large one, the first must exist: its number may be a part of a name, such as a date."""
+    if count > PAGE and not _is_object(shard_names(stem, count, end, digits=digits, most=1)[0]):
+        raise NoFiles(
+            Where(path=url), expected=f"an object, or the first of {count} shards", found="nothing of that name"
+        )
+    return shard_names(stem, count, end, digits=digits)
 
 
 def _only_set(url: str, objects: list[str], stem: str, end: str) -> list[str]:
@@ -387,14 +377,14 @@ def _only_set(url: str, objects: list[str], stem: str, end: str) -> list[str]:
         )
     count = counts.pop()
     folder = url.rpartition("/")[0]
-    names = shard_names(f"{folder}/{stem}-", int(count), end, digits=len(count))
+    present = frozenset(map(base_name, objects))
+    names, missing, there = find_shards(f"{folder}/{stem}-", int(count), end, len(count), present)
     _refuse_without_names(objects, names)
-    missing = sorted(set(names) - set(objects))
     if missing:
         raise NoFiles(
             Where(path=missing[0]),
             expected=f"all {int(count)} shards",
-            found=f"{len(names) - len(missing)} of them, without {summarize_names(missing)}",
+            found=f"{there} of them, without {summarize_names(missing, int(count) - there)}",
             hint="To read an incomplete set, pass a list of the existing objects.",
         )
     return names

@@ -42,6 +42,7 @@ __all__ = [
     "fetch_version",
     "noted_versions",
     "pause_before_retry",
+    "read_small",
     "stream_object",
     "stream_plainly",
 ]
@@ -53,6 +54,8 @@ server's clock may differ (RFC 9110, 8.8.2.2).
 """
 CLOCK_NS = 2 * 10**9
 """How far Last-Modified may be off where it is the time of the response: it has whole seconds, and responses take time."""
+SMALL_BYTES = 64 << 20
+"""A million names. A larger object is no note of Headrace."""
 BODY_RETRIES = 2  # after a truncated body; obstore itself retries only if there was no response
 
 
@@ -341,3 +344,20 @@ def _object_changed_error(ask: RangeRequest, found: str | int) -> CorruptFile:
     return file_changed_error(
         ask.url, size=None if ask.version is None else ask.version.size, found=found, what="object"
     )
+
+
+def read_small(url: str) -> bytes:
+    """The content of an object; nothing if there is none, or it is large."""
+    return run_all(url, [partial(_read_small, url)])[0]
+
+
+async def _read_small(url: str) -> bytes:
+    place, client = Url.of(url), client_for(url)
+    async with client.slots:
+        try:
+            found = await obstore_for(url).get_async(store_of(client, place), place.key)
+            return bytes(await found.bytes_async()) if found.meta["size"] <= SMALL_BYTES else b""
+        except FileNotFoundError:
+            return b""
+        except Exception as error:
+            raise as_headrace_error(error, url) from error

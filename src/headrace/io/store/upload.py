@@ -16,7 +16,7 @@ from headrace.io.names import SIDECARS
 from headrace.io.store.client import client_for, obstore_for, run_all, store_of
 from headrace.io.store.listing import list_below, objects_exist
 from headrace.io.system import walk
-from headrace.io.urls import Url, child_of, is_listing, scheme_of
+from headrace.io.urls import Url, child_of, is_listing, other_scheme_hint, scheme_of
 
 __all__ = [
     "check_writable",
@@ -51,7 +51,9 @@ def is_uploaded(path: str) -> bool:
         Where(path=path),
         expected="a path on this machine, or a URL of s3://, gs:// or az://, to write to",
         found=f"a {scheme}:// URL",
-        hint="HTTP servers accept no files: write a local file and copy it." if scheme[:4] == "http" else "",
+        hint="HTTP servers accept no files: write a local file and copy it."
+        if scheme[:4] == "http"
+        else other_scheme_hint(path),
     )
 
 

@@ -26,8 +26,8 @@ from headrace.errors import NoFiles, Unreachable, UnsupportedData, Where
 from headrace.formats.registry import format_named
 from headrace.io.cache.folder import cache_folder, cache_key
 from headrace.io.store.commit import end_names, give_object_names, keeps_journal, refuse_existing, remove_copied
-from headrace.io.store.listing import list_below, objects_exist, read_small
-from headrace.io.store.requests import noted_versions
+from headrace.io.store.listing import list_below, objects_exist
+from headrace.io.store.requests import noted_versions, read_small
 from headrace.io.store.upload import check_writable, remove_objects, upload
 from headrace.io.system import discard_folder
 from headrace.io.urls import base_name, child_of, parent_of
