@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from headrace.errors import NoFiles, UnsupportedData
+from headrace.io.names import matches_glob
 from headrace.io.paths import (
     TEMPORARY_SUFFIX,
     absolute,
@@ -366,3 +367,9 @@ def test_urls_of_files_with_escapes(folder):
 def test_the_schemes_of_other_libraries(url, here):
     with pytest.raises(UnsupportedData, match=f"Here it is {here}"):
         expand(url)
+
+
+def test_many_depths_do_not_multiply():
+    """By trying all ways to match them, this one would take years."""
+    assert not matches_glob(["a"] * 60, ["**", "a"] * 25 + ["b"])
+    assert matches_glob(["a"] * 60 + ["b"], ["**", "a"] * 25 + ["b"])

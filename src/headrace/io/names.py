@@ -87,15 +87,25 @@ def matches_glob(parts: Sequence[str], patterns: Sequence[str]) -> bool:
     >>> matches_glob(["a", "b", "x.npy"], ["**", "*.npy"]), matches_glob([".git", "x.npy"], ["**", "*.npy"])
     (True, False)
     """
-    if not patterns or not parts:
-        return not parts and not patterns
-    first, *others = patterns
-    if first != ANY_DEPTH:
-        is_shown = parts[0][:1] != "." or first[:1] == "."
-        return is_shown and fnmatch.fnmatchcase(parts[0], first) and matches_glob(parts[1:], others)
-    if not others:
-        return all(part[:1] != "." for part in parts)
-    return matches_glob(parts, others) or (parts[0][:1] != "." and matches_glob(parts[1:], patterns))
+    reached = _skip_depths({0}, patterns)  # how many patterns the parts so far may stand for
+    for part in parts:
+        after = set()
+        for at in reached - {len(patterns)}:
+            is_shown = part[:1] != "." or patterns[at][:1] == "."
+            if is_shown and patterns[at] == ANY_DEPTH:
+                after |= {at, at + 1}
+            elif is_shown and fnmatch.fnmatchcase(part, patterns[at]):
+                after.add(at + 1)
+        reached = _skip_depths(after, patterns)
+    return len(patterns) in reached
+
+
+def _skip_depths(reached: set[int], patterns: Sequence[str]) -> set[int]:
+    """Also what is reached where ``**`` stands for no folder. As the last part, it stands for one name at least."""
+    for at in range(len(patterns) - 1):
+        if at in reached and patterns[at] == ANY_DEPTH:
+            reached.add(at + 1)
+    return reached
 
 
 def whole_set_hint(path: str) -> str:

@@ -105,9 +105,7 @@ class AvroTable(BlockTable):
         for file, path in enumerate(self.paths):
             where = Where(path=path)
             fields: dict[str, AvroField] = {}
-            leaves = list(
-                fields_of(self._head(file).writer_schema, where)
-            )  # first, because it refuses types that do not end
+            leaves = list(fields_of(self._head(file).writer_schema, where))  # refuses types that do not end
             _check_record_types(json.loads(self._head(file).metadata["avro.schema"]), where)
             for field in leaves:
                 if field.name in fields and (self.given is None or field.name in self.given):
