@@ -1,7 +1,9 @@
 """Detection of formats."""
 
+import bz2
 import contextlib
 import gzip
+import lzma
 import pickle
 import zlib
 from pathlib import Path
@@ -83,6 +85,22 @@ def test_names(name, known):
 def test_names_decide_where_content_does_not(file):
     assert detect(file("x.npy", b"")).name == "npy"
     assert detect(file("x.tfrecord", b"damaged from its first byte on")).name == "tfrecord"
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.jsonl", "x.tfrecord", "x.rec", "x"])
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        (b"\r\n<!DOCTYPE html><title>Log in</title>", "a web page. .*browser"),
+        (b"<HTML>", "a web page"),
+        (bz2.compress(b"a,b\n1,2\n"), "a bzip2 stream. .*Decompress it first"),
+        (lzma.compress(b"a,b\n1,2\n"), "an xz stream"),
+        (b"\x04\x22\x4d\x18 and more", "an LZ4 stream"),
+    ],
+)
+def test_no_name_makes_a_page_or_a_stream_of_another_format(file, name, content, found):
+    with pytest.raises(UnknownFormat, match=found.replace(". ", r" - at \S+\. ")):
+        detect(file(name, content))
 
 
 def test_unknown_content_is_shown(file):

@@ -57,13 +57,19 @@ FOREIGN = {
     b"SQLite format 3": "an SQLite database",
     b"ARROW1": "an Arrow IPC file",
     b"PK\x03\x04": "a ZIP archive that is no .npz",
-    b"BZh": "a bzip2 stream",
-    b"\xfd7zXZ\0": "an xz stream",
-    b"\x28\xb5\x2f\xfd": "a Zstandard stream",
     b"7z\xbc\xaf": "a 7z archive",
     b"%PDF": "a PDF",
 }
 """First bytes of common files that Headrace does not read."""
+STREAMS = {
+    b"BZh91AY&SY": "a bzip2 stream",
+    b"\xfd7zXZ\0": "an xz stream",
+    b"\x28\xb5\x2f\xfd": "a Zstandard stream",
+    b"\x04\x22\x4d\x18": "an LZ4 stream",
+}
+"""First bytes that show, whatever the name of the file, what it is."""
+PAGES = (b"<!doctype html", b"<html")
+PAGE_HINT = "A server may answer with a page to log in, or with an error. Open it in a browser to see."
 
 
 def records(
@@ -321,7 +327,18 @@ def _by_name(path: str, head: bytes, size: int | None) -> Format:
     name = format_of_name(path)
     if name is None:
         raise _unknown_format_error(path, head, size)
+    other = _find_stream(head)
+    if other is not None:
+        hint = PAGE_HINT if other == "a web page" else "Decompress it first."
+        raise UnknownFormat(Where(path=path), expected=f"{name}, as the name says", found=other, hint=hint)
     return format_named(name)
+
+
+def _find_stream(head: bytes) -> str | None:
+    """What a file is that no name makes another; ``None`` if it may be anything."""
+    if head[:256].lstrip().lower().startswith(PAGES):
+        return "a web page"
+    return next((name for mark, name in STREAMS.items() if head.startswith(mark)), None)
 
 
 def _unknown_format_error(path: str, head: bytes, size: int | None) -> UnknownFormat:
@@ -330,7 +347,7 @@ def _unknown_format_error(path: str, head: bytes, size: int | None) -> UnknownFo
     from headrace.io.json_text import ARRAY_HINT
 
     kind = encoding_of(head, size)
-    foreign = next((name for mark, name in FOREIGN.items() if head.startswith(mark)), None)
+    foreign = _find_stream(head) or next((name for mark, name in FOREIGN.items() if head.startswith(mark)), None)
     hint = "If you know the format, name it: format='tfrecord'."
     if kind is not None:
         found = f"one {kind} image"
@@ -338,6 +355,7 @@ def _unknown_format_error(path: str, head: bytes, size: int | None) -> UnknownFo
     elif foreign is not None:
         found = foreign
         hint = "Decompress it first." if foreign.endswith("stream") else "Convert it to one of these formats first."
+        hint = PAGE_HINT if foreign == "a web page" else hint
     elif is_empty_stream(head):
         found = f"an empty {wrapper_of(head)} stream, unknown extension"
     elif not head:

@@ -348,6 +348,14 @@ def test_arrays_of_both_byte_orders(put, dtype):
     assert all(np.array_equal(row["npy"], values) for row in source)
 
 
+@pytest.mark.parametrize("kind", ["U", "S"])
+def test_arrays_of_text_of_several_widths(put, kind):
+    members = [np.array(["abc", "d"]).astype(kind), np.array(["hello", "x"]).astype(kind)]
+    source = hr.open(put(*((f"{number}.npy", npy(member)) for number, member in enumerate(members))))
+    assert source.schema["npy"] == hr.Feature("str" if kind == "U" else "bytes", (2,))
+    assert source.batch([1, 0])["npy"].tolist() == [members[1].tolist(), members[0].tolist()]
+
+
 def test_endings_in_both_cases_are_one_feature(put):
     path = put(("000.CLS", b"1"), ("000.txt", b"a"), ("001.cls", b"2"), ("001.TXT", b"b"))
     assert {*hr.open(path).schema} >= {"cls", "txt"}

@@ -184,11 +184,16 @@ def _feature_of(ending: str, members: Sequence[bytes], place: Place) -> Feature:
             hint="Save each field as a separate member.",
         )
     for row, header in enumerate(headers):
-        is_alike = header.dtype.newbyteorder("=") == first.dtype.newbyteorder("=")
+        is_alike = header.dtype.newbyteorder("=") == first.dtype.newbyteorder("=") or (
+            header.dtype.kind == first.dtype.kind and first.dtype.kind in "US"  # text of other widths
+        )
         if not is_alike or len(header.shape) != len(first.shape):
             raise _other(header, Feature(first.dtype, first.shape), place(row))
     axes = zip(*(header.shape for header in headers), strict=True)
-    return Feature(first.dtype, tuple(axis[0] if len(set(axis)) == 1 else None for axis in axes))
+    dtype: Any = first.dtype
+    if any(header.dtype.itemsize != dtype.itemsize for header in headers):
+        dtype = "str" if dtype.kind == "U" else "bytes"
+    return Feature(dtype, tuple(axis[0] if len(set(axis)) == 1 else None for axis in axes))
 
 
 def _header(member: bytes, where: Where) -> NpyHeader:
