@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -46,6 +46,7 @@ from headrace.sources.operations.joining import (
     join_schemas,
     to_cast,
 )
+from headrace.sources.operations.near_misses import FOR_MIXTURES, explain_missing
 from headrace.sources.source import Source
 
 __all__ = ["Mixture", "Stop"]
@@ -178,6 +179,9 @@ class Mixture:
     def __iter__(self) -> Iterator[Example]:
         """The examples of the first epoch."""
         return (self[position] for position in range(len(self)))
+
+    if not TYPE_CHECKING:
+        __getattr__ = explain_missing(FOR_MIXTURES)
 
     def place(self, position: int) -> tuple[int, int]:
         """The source that a position draws from, and the index there."""

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import headrace as hr
-from headrace.sources.operations.near_misses import FOR_COLUMNS, FOR_LOADERS, FOR_PACKAGE, FOR_SOURCES
+from headrace.sources.operations.near_misses import FOR_COLUMNS, FOR_LOADERS, FOR_MIXTURES, FOR_PACKAGE, FOR_SOURCES
 
 SOURCE = hr.ColumnSource({"x": np.arange(6)})[:]
 
@@ -67,8 +67,22 @@ def test_calls_that_miss_name_the_one_that_does_it(call, error, message):
         call()
 
 
+@pytest.mark.parametrize("name", FOR_MIXTURES)
+def test_operations_on_mixtures_name_the_source(name):
+    mixture = hr.Mixture({SOURCE: 1})
+    with pytest.raises(AttributeError, match=rf"hr\.Source\(mixture\)\.{name}\("):
+        getattr(mixture, name)
+    assert hasattr(hr.Source(mixture), name)
+
+
 def test_the_calls_exist():
-    tables = ((FOR_SOURCES, hr.Source), (FOR_LOADERS, hr.Loader), (FOR_COLUMNS, type(SOURCE["x"])), (FOR_PACKAGE, hr))
+    tables = (
+        (FOR_SOURCES, hr.Source),
+        (FOR_LOADERS, hr.Loader),
+        (FOR_MIXTURES, hr.Mixture),
+        (FOR_COLUMNS, type(SOURCE["x"])),
+        (FOR_PACKAGE, hr),
+    )
     for table, own in tables:
         for name, hint in table.items():
             assert not hasattr(own, name), name

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-__all__ = ["FOR_COLUMNS", "FOR_LOADERS", "FOR_PACKAGE", "FOR_SOURCES", "explain_missing"]
+__all__ = ["FOR_COLUMNS", "FOR_LOADERS", "FOR_MIXTURES", "FOR_PACKAGE", "FOR_SOURCES", "explain_missing"]
 
 FOR_SOURCES = MappingProxyType(
     {
@@ -201,6 +201,35 @@ FOR_LOADERS = MappingProxyType(
 
 _READ = "numpy.asarray(column) has all values: {call}"
 
+FOR_MIXTURES = MappingProxyType(
+    {
+        name: f"hr.Source(mixture).{name}(...) works on the examples of its first epoch. To change what is mixed, call it for each source"
+        for name in (
+            "cache",
+            "concat",
+            "count",
+            "filter",
+            "flat_map",
+            "head",
+            "map",
+            "random_split",
+            "rename",
+            "sample",
+            "select",
+            "skip",
+            "sort",
+            "split",
+            "take",
+            "to_arrow",
+            "to_numpy",
+            "to_pandas",
+            "to_polars",
+            "window",
+            "zip",
+        )
+    }
+)
+"""Operations of sources, and how to call them on a mixture."""
 FOR_COLUMNS = MappingProxyType(
     {
         **{
