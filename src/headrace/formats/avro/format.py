@@ -161,10 +161,8 @@ class AvroTable(BlockTable):
         return kept
 
     def _scan(self, file: int) -> Indices:
-        content, total = (
-            self._files.content(file),
-            sum(self._files.content(number).size for number in range(len(self.paths))),
-        )
+        content = self._files.content(file)
+        total = sum(self._files.content(number).size for number in range(len(self.paths)))
         offsets, counts, at = [], [], 0
         try:
             with Progress("indexing", content.size, "bytes") as bar:
