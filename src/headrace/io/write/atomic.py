@@ -184,7 +184,7 @@ class AtomicFile(Closing):
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
         with name_target(self._target):
             self._fd = os.open(self._temporary, flags, 0o666)
-        shown = self._temporary if self._is_uploaded else self.path  # a full disk is that of the cache
+        shown = f"{self._temporary} for {self.path}" if self._is_uploaded else self.path  # a full disk is the cache's
         self._bytes = Appender(self._fd, shown, durable=durable and not self._is_uploaded)
         self._is_pending = True
         _keep_permissions(self._fd, self._target)
