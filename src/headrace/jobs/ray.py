@@ -223,7 +223,7 @@ class RayTrainingRun(TrainingRun):
             return
         for job in jobs:
             job.log(f"runs on node {self._nodes[job.current_host][0]}")
-        self._record.content["HostNodes"] = {host: name for host, (name, _) in self._nodes.items()}
+        self._record.content["HostNodes"] = {job.current_host: self._nodes[job.current_host][0] for job in jobs}
 
     def _wait_for_hosts(self, jobs: list[TrainingJob]) -> bool:
         """Wait until each host has its place and its input. Returns whether they have: not if the job is stopped meanwhile."""
