@@ -348,6 +348,7 @@ def test_a_job_that_waits_for_nodes_is_stopped(start, script, model, local_ray, 
             os.kill(os.getpid(), signal.SIGINT)
 
     thread = threading.Thread(target=stop)
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)  # Ray Train leaves its own behind
     thread.start()
     try:
         if how == "interrupt":
@@ -357,6 +358,7 @@ def test_a_job_that_waits_for_nodes_is_stopped(start, script, model, local_ray, 
             assert model(start(script(""))) == {}
     finally:
         thread.join()
+        signal.signal(signal.SIGINT, handler)
         local_ray.kill(hog)
     assert any(line.startswith("algo-1, algo-2 wait for a node") for line in start.lines)
     assert read_job(start.work_dir, "job").status == "Stopped"
