@@ -21,9 +21,9 @@ from typing import Any, Self
 
 from headrace._optional import require
 from headrace.errors import DataError, HeadraceError, UnsupportedData, Where, WorkerDied, describe_error
-from headrace.io.system import as_pool_thread
+from headrace.io.system import as_pool_thread, search_path
 
-__all__ = ["Cluster", "RayNode", "Shared", "enter_folder", "is_end_of_worker", "search_path"]
+__all__ = ["Cluster", "RayNode", "Shared", "enter_folder", "is_end_of_worker"]
 
 RETRIES = 20
 """How often a task is started again after its worker or node was lost. Not without end: a task may itself end its worker."""
@@ -246,11 +246,6 @@ def run_task(work: bytes, key: str, common: bytes) -> dict[str, Any]:
             raise
         trace = "" if isinstance(error, DataError) else f" There:\n{traceback.format_exc()}"
         return {"error": _portable(error), "node": _own_node(), "trace": trace}
-
-
-def search_path() -> list[str]:
-    """The folders from which this process imports modules."""
-    return [folder or str(Path.cwd()) for folder in sys.path]
 
 
 def enter_folder(folder: str, path: Sequence[str]) -> None:

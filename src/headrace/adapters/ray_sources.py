@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from headrace._optional import require
-from headrace._ray.cluster import Cluster, enter_folder, is_end_of_worker, search_path
+from headrace._ray.cluster import Cluster, enter_folder, is_end_of_worker
 from headrace.adapters.ray_blocks import (
     block_of_batch,
     block_row_bytes,
@@ -31,7 +31,7 @@ from headrace.contracts.schema import Schema, any_width
 from headrace.contracts.values import Indices
 from headrace.errors import DataError, HeadraceError, SchemaMismatch, TransformError, describe_error
 from headrace.formats.index.parts import SentSource, index_one, join_indexes, missing_indexes
-from headrace.io.system import cached_property
+from headrace.io.system import cached_property, search_path
 from headrace.io.urls import is_url
 from headrace.sources.node import read_blocks, records_below
 from headrace.sources.operations.choosing import Filtered

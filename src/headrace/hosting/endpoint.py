@@ -15,7 +15,6 @@ from http.client import HTTPConnection
 from typing import Any, Literal, Unpack
 
 from headrace import _hooks
-from headrace._ray.cluster import search_path
 from headrace._ray.connection import check_place, find_cluster
 from headrace.errors import LOG_MARK
 from headrace.hosting.client import Body, Client, InvocationResult, InvokeOptions
@@ -23,6 +22,7 @@ from headrace.hosting.registry import EndpointEntry, EndpointError, all_entries
 from headrace.hosting.run import LEAVE_S, remove_replicas, start_process
 from headrace.hosting.settings import RaySettings, Settings
 from headrace.hosting.stage import Stage, check_stages, container_names
+from headrace.io.system import search_path
 
 __all__ = [
     "Endpoint",

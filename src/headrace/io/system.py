@@ -1,5 +1,5 @@
 """Resources of this process: processors, memory, and the limits of its control groups. Also locks between processes,
-syncing folders, numbers from the environment, and properties that are computed once.
+syncing folders, numbers from the environment, where modules are imported from, and properties that are computed once.
 
 Sources: cgroups(7), proc_pid_mountinfo(5), Documentation/admin-guide/cgroup-v1 and cgroup-v2 of Linux. A group is subject to its own limits
 and to those of every group above it, up to the mount point of its hierarchy. A container cannot see the groups above that.
@@ -38,6 +38,7 @@ __all__ = [
     "number_setting",
     "remove_path",
     "remove_unused",
+    "search_path",
     "size_setting",
     "spare_cores",
     "sync_folder",
@@ -235,6 +236,11 @@ def spare_cores() -> int:
     if threading.current_thread() is not threading.main_thread() or getattr(_of_thread, "is_one_of_several", False):
         return 1
     return usable_cores()
+
+
+def search_path() -> list[str]:
+    """The folders from which this process imports modules."""
+    return [folder or str(Path.cwd()) for folder in sys.path]
 
 
 if sys.platform != "win32":

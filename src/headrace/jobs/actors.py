@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from headrace._optional import require
-from headrace._ray.cluster import Cluster, search_path
+from headrace._ray.cluster import Cluster
 from headrace.errors import JobFailed, WorkerDied, describe_error
-from headrace.io.system import discard_folder
+from headrace.io.system import discard_folder, search_path
 
 __all__ = ["EventQueue", "RemoteActor", "check_direct", "node_name", "shared_folder_token", "size_of_place"]
 

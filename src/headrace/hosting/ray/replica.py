@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headrace import _optional
-from headrace._ray.cluster import search_path
 from headrace.errors import HeadraceError, NoFiles, RequestError, Where
 from headrace.hosting.http.server import application
 from headrace.hosting.metrics import CONTENT_TYPE
 from headrace.hosting.prepare import prepare_stages
 from headrace.hosting.settings import RaySettings, Settings
 from headrace.hosting.stage import Stage
+from headrace.io.system import search_path
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette

@@ -21,12 +21,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from headrace._ray.cluster import search_path
 from headrace.containers.orphans import ProcessGuard
 from headrace.errors import HeadraceError
 from headrace.hosting.stage import Stage, container_names
 from headrace.hosting.workers.frames import pack
-from headrace.io.system import usable_cores
+from headrace.io.system import search_path, usable_cores
 
 __all__ = [
     "CurrentContainer",
@@ -83,7 +82,7 @@ def python_arguments(module: str) -> list[str]:
     """Arguments for Python to run ``main`` of one of our modules.
 
     Our folder comes last on ``sys.path``, so that the interpreter uses its own packages. The working folder is not on it;
-    :func:`headrace._ray.cluster.search_path` has what the caller can import.
+    :func:`headrace.io.system.search_path` has what the caller can import.
     """
     root = str(Path(__file__).resolve().parents[3])
     return ["-u", "-P", "-c", f"import sys; sys.path.append({root!r}); from {module} import main; main()"]
