@@ -3,43 +3,17 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import headrace as hr
-from headrace.errors import SchemaMismatch
 from headrace.sources.operations.expand import Windows
+from headrace.sources.operations.joined import Concatenated, Zipped
 from headrace.sources.source import Source
 from headrace.sources.tables import ColumnNode
-from headrace.sources.views import Chosen, Concatenated, Selected, Zipped
+from headrace.sources.views import Chosen, Selected
 
 
 def numbers(start, n, name="x"):
     return ColumnNode({name: np.arange(start, start + n)})
-
-
-@given(st.lists(st.integers(0, 5), min_size=1, max_size=6), st.data())
-def test_any_indices_from_any_parts(sizes, data):
-    ends = np.cumsum(sizes)
-    parents = [numbers(int(end - size), size) for end, size in zip(ends, sizes, strict=True)]
-    chosen = data.draw(st.lists(st.integers(0, max(int(ends[-1]) - 1, 0)), max_size=20 if ends[-1] else 0))
-    batch = Concatenated(tuple(parents)).batch(np.array(chosen, np.int64))
-    assert batch["x"].tolist() == chosen
-
-
-def test_features_side_by_side():
-    assert list(Zipped((numbers(0, 3), numbers(0, 3, "y"))).schema) == ["x", "y"]
-    with pytest.raises(SchemaMismatch, match=r"every feature name once.*rename"):
-        Zipped((numbers(0, 3), numbers(0, 3)))
-    with pytest.raises(SchemaMismatch, match="3 examples, found 4"):
-        Zipped((numbers(0, 3), numbers(0, 4, "y")))
-
-
-def test_parts_have_the_same_features():
-    assert len(Concatenated((numbers(0, 3), numbers(0, 4)))) == 7
-    with pytest.raises(SchemaMismatch, match="'y'"):
-        Concatenated((numbers(0, 3), numbers(0, 4, "y")))
 
 
 class Stored:
@@ -93,21 +67,6 @@ def test_a_source_that_reads_in_its_own_way_does_not_say():
             return {"x": np.asarray(indices) * 2}
 
     assert Own(Stored(10)).stored_bytes(0, 10) == 0
-
-
-@pytest.mark.parametrize("kind", ["shapes", "seeded"])
-def test_concat_in_a_loop_does_not_nest(kind):
-    drawn = hr.ColumnSource({"x": np.arange(3.0)}).map(lambda e, rng: {"x": e["x"] + rng.random()}, seeded=True)
-    shapes = [hr.ColumnSource({"x": np.full((3, 2 + i % 2), i)}) for i in range(400)]
-    parts = shapes if kind == "shapes" else [drawn] * 400
-    joined = parts[0]
-    for part in parts[1:]:
-        joined = joined.concat(part)
-    assert len(joined) == 1200
-    assert len(joined.node.parents) == 400
-    at_once = parts[0].concat(*parts[1:])
-    assert joined.schema == at_once.schema
-    assert all(np.array_equal(joined[i]["x"], at_once[i]["x"]) for i in (0, 3, 1199))
 
 
 def test_seeded_maps_draw_the_same_however_concat_nests():

@@ -71,7 +71,7 @@ class Schema(Mapping[str, Feature]):
         return len(self._features)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Schema) and list(self.items()) == list(other.items())
+        return self is other or (isinstance(other, Schema) and list(self.items()) == list(other.items()))
 
     def __hash__(self) -> int:
         return hash(tuple(self.items()))

@@ -25,8 +25,9 @@ from headrace.io.faults import name_in_errors
 from headrace.io.progress import say
 from headrace.sources.decoded import DecodedNode
 from headrace.sources.node import Node
+from headrace.sources.operations.joined import concatenate
 from headrace.sources.splits import SplitLike, resolve_split, split_names
-from headrace.sources.views import Chosen, concatenate
+from headrace.sources.views import Chosen
 
 if TYPE_CHECKING:
     from headrace.datasets.building.builder import DatasetBuilder

@@ -43,19 +43,12 @@ from headrace.sources.operations import choosing
 from headrace.sources.operations.choosing import Filtered, filters_below
 from headrace.sources.operations.column import FeatureColumn, indices_of_mask
 from headrace.sources.operations.expand import FlatMapped, make_windows
+from headrace.sources.operations.joined import Concatenated, Zipped, concatenate
 from headrace.sources.operations.near_misses import FOR_SOURCES, explain_missing
 from headrace.sources.operations.stored import store_node
 from headrace.sources.tables import ColumnNode
 from headrace.sources.user_functions import Mapped
-from headrace.sources.views import (
-    Chosen,
-    Concatenated,
-    Zipped,
-    check_names,
-    concatenate,
-    keep_features,
-    rename_features,
-)
+from headrace.sources.views import Chosen, check_names, keep_features, rename_features
 
 if TYPE_CHECKING:
     from headrace.sources.splits import SplitLike

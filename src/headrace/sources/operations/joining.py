@@ -18,7 +18,17 @@ from headrace.errors import SchemaMismatch, Where
 from headrace.sources.node import Node, walk
 from headrace.sources.stacking import schema_of
 
-__all__ = ["JoinedStreams", "cast_columns", "is_alike", "join_columns", "join_schemas", "merge", "to_cast", "widen"]
+__all__ = [
+    "JoinedStreams",
+    "cast_columns",
+    "is_alike",
+    "is_kept",
+    "join_columns",
+    "join_schemas",
+    "merge",
+    "to_cast",
+    "widen",
+]
 
 KINDS = {"U": "str", "S": "bytes", "O": "", "M": "times", "m": "durations"}
 """What values of each kind of dtype are called. All others are numbers, and can be joined."""
@@ -138,6 +148,14 @@ def to_cast(schema: Schema, joined: Schema) -> dict[str, Feature]:
 
 def _is_other(feature: Feature, joined: Feature) -> bool:
     return feature.dtype != joined.dtype or (joined.sparse and feature.shape != joined.shape)
+
+
+def is_kept(schema: Schema, joined: Schema) -> bool:
+    """Whether a joined schema keeps the class names and the images of one of its schemas: what becomes of them depends on what is joined first."""
+    if schema is joined:
+        return True
+    pairs = [(feature, joined[name]) for name, feature in schema.items()]
+    return all(one.names == other.names and (one.dtype == other.dtype or not other.is_image) for one, other in pairs)
 
 
 def is_alike(schema: Schema, joined: Schema) -> bool:
