@@ -714,10 +714,10 @@ def encode_json_lines(columns: list[tuple[bytes, int, list[Any], Any]], rows: in
 
 class JsonDecoder:
     """
-    Decodes lines of JSON into columns. Specs are (path, kind, depth of lists, least, most, exact, missing), kinds 1 int64, 2 uint64, 3 float64, 4 bool, 5 text. `missing` is the text or the bytes of the number that stands for a missing value; None: none may miss. With `only_known`, a line is not plain if it has another key with a value.
+    Decodes lines of JSON into columns. Specs are (path, kind, depth of lists, least, most, exact, missing), where None in the path stands for the objects in a list, kinds 1 int64, 2 uint64, 3 float64, 4 bool, 5 text. `missing` is the text or the bytes of the number that stands for a missing value; None: none may miss. With `only_known`, a line is not plain if it has another key with a value.
     """
 
-    def __init__(self, specs: list[tuple[tuple[str, ...], int, int, int, int, bool, bytes | None]], only_known: bool = False) -> None: ...
+    def __init__(self, specs: list[tuple[tuple[str | None, ...], int, int, int, int, bool, bytes | None]], only_known: bool = False) -> None: ...
 
     def decode(self, buffers: Buffers | list[Any], which: numpy.typing.NDArray[numpy.int32] | None, begins: numpy.typing.NDArray[numpy.int64], ends: numpy.typing.NDArray[numpy.int64], strings: type) -> list[tuple[Any, list[Any]]] | None:
         """

@@ -370,3 +370,18 @@ def test_names_that_polars_cannot_export_are_refused():
     polars = pytest.importorskip("polars")
     with pytest.raises(hr.UnsupportedData, match="names without NUL"):
         from_arrow(polars.DataFrame({"a\0b": [1]}))
+
+
+def test_fields_of_lists_of_structs():
+    rows = [{"l": [{"a": 1, "t": "x"}, {"a": 2, "t": "y"}]}, {"l": [{"a": 3, "t": "z"}, {"a": 4, "t": ""}]}]
+    found = from_arrow(pa.Table.from_pylist(rows))
+    assert {name: (f.dtype, f.shape) for name, f in found.schema.items()} == {
+        "l/a": ("int64", (None,)),
+        "l/t": ("str", (None,)),
+    }
+    assert found.batch([1, 0])["l/t"].to_list() == [["z", ""], ["x", "y"]]
+    two = pa.list_(pa.struct([("a", pa.int64()), ("t", pa.string())]), 2)
+    fixed = from_arrow(pa.table({"l": pa.array([None, *[row["l"] for row in rows]], two).slice(1)}))
+    assert fixed.schema["l/a"].shape == (2,)
+    assert fixed.batch([1, 0])["l/a"].tolist() == [[3, 4], [1, 2]]
+    assert fixed[0]["l/t"].tolist() == ["x", "y"]

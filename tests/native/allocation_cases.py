@@ -150,13 +150,14 @@ def mapped(private):
 strings = np.frombuffer(b"abc", np.uint8), np.array([0, 1, 3], np.int64)
 
 
-def decode_json(line=b'{"i": 5, "l": [1, 2], "t": "a\\u00e9", "p": {"m": [[1], [2]]}}'):
+def decode_json(line=b'{"i": 5, "l": [1, 2], "t": "a\\u00e9", "p": {"m": [[1], [2]]}, "o": [{"k": 1}, {"k": 2}]}'):
     decoder = _native.JsonDecoder(
         [
             (("i",), 1, 0, 0, 9, True, None),
             (("l",), 1, 1, 0, 9, True, b""),
             (("t",), 5, 0, 0, 9, True, None),
             (("p", "m"), 1, 2, 0, 9, True, b""),
+            (("o", None, "k"), 1, 1, 0, 9, True, b""),
         ]
     )
     return decoder.decode([line], None, np.zeros(1, np.int64), np.array([len(line)], np.int64), Strings)

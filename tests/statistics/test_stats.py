@@ -9,7 +9,7 @@ from tests.writing.test_engines import Pickling
 
 import headrace as hr
 from headrace.statistics import collect
-from headrace.writing.distributed.parts import parts_of
+from headrace.writing.engines import parts_of
 
 N = 5000
 

@@ -10,14 +10,19 @@
 namespace headrace::bind {
 namespace {
 
-/// (path, kind, depth of lists, least, most, exact, what a missing value is)
+/// (path, where None stands for the objects in a list, kind, depth of lists, least, most, exact, what a missing value
+/// is)
 json::Spec spec_of(nb::handle item) {
     const auto parts = nb::cast<nb::tuple>(item);
     const int kind = nb::cast<int>(parts[1]);
     if (kind < 1 || kind > static_cast<int>(json::Kind::text))
         throw nb::value_error("kind is 1 (int64), 2 (uint64), 3 (float64), 4 (bool) or 5 (text)");
     json::Spec spec;
-    for (nb::handle key : nb::cast<nb::tuple>(parts[0])) spec.path.push_back(nb::cast<std::string>(key));
+    for (nb::handle key : nb::cast<nb::tuple>(parts[0])) {
+        if (!key.is_none()) spec.path.push_back(nb::cast<std::string>(key));
+        else if (!spec.path.empty()) spec.lists.push_back(spec.path.size() - 1);
+        else throw nb::value_error("a list without a key");
+    }
     spec.kind = static_cast<json::Kind>(kind);
     spec.depth = nb::cast<std::size_t>(parts[2]);
     constexpr std::size_t most_depth = json::Decoder::most_depth;
@@ -189,7 +194,7 @@ void register_json(nb::module_& module) {
         "None where a number is infinite, a text is not UTF-8, or a list or text is outside its column.");
     nb::class_<json::Decoder>(module, "JsonDecoder",
                               "Decodes lines of JSON into columns. Specs are (path, kind, depth of lists, least, most, "
-                              "exact, missing), kinds "
+                              "exact, missing), where None in the path stands for the objects in a list, kinds "
                               "1 int64, 2 uint64, 3 float64, 4 bool, 5 text. `missing` is the text or the bytes of the "
                               "number that stands for "
                               "a missing value; None: none may miss. With `only_known`, a line is not plain if it has "
@@ -202,7 +207,8 @@ void register_json(nb::module_& module) {
                 new (self) json::Decoder(std::move(wanted), only_known);
             },
             nb::arg("specs"), nb::arg("only_known") = false,
-            nb::sig("def __init__(self, specs: list[tuple[tuple[str, ...], int, int, int, int, bool, bytes | None]], "
+            nb::sig("def __init__(self, specs: list[tuple[tuple[str | None, ...], int, int, int, int, bool, bytes | "
+                    "None]], "
                     "only_known: bool = False) -> None"))
         .def("decode", guarded(&decode), nb::arg("buffers"), nb::arg("which").none(), nb::arg("begins"),
              nb::arg("ends"), nb::arg("strings"),

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "core/csv/number.hpp"
 #include "core/json/reader.hpp"
@@ -83,12 +84,11 @@ class Run {
 
     /// Returns whether the line is plain.
     bool line(std::string_view text) {
-        ++line_;
         Reader reader(text.data(), text.data() + text.size());
         reader.skip_blanks_and_ends();
-        if (!object(reader, 0)) return false;
+        if (!whole_object(reader, 0)) return false;
         reader.skip_blanks_and_ends();
-        return reader.done() && fill_missing();
+        return reader.done();
     }
 
     std::optional<std::vector<Column>> take() {
@@ -121,6 +121,14 @@ class Run {
 
     // The nesting of wanted objects and lists is that of the specs, whatever the lines hold.
 
+    /// A line, or an object in a list, with what is missing in it.
+    bool whole_object(Reader& reader, std::size_t number) { // NOLINT(misc-no-recursion): see above
+        const std::size_t around = std::exchange(current_, ++objects_);
+        const bool is_good = object(reader, number) && fill_missing(number);
+        current_ = around;
+        return is_good;
+    }
+
     bool object(Reader& reader, std::size_t number) { // NOLINT(misc-no-recursion): see above
         if (!reader.take('{')) return false;
         reader.skip_blanks();
@@ -145,19 +153,19 @@ class Run {
                    (decoder_.only_known_ ? take_nothing(reader) : reader.skip_value(Decoder::most_depth, room_));
         const std::size_t k = wanted->number;
         std::size_t& seen = wanted->is_object ? seen_objects_[k] : seen_[k];
-        if (seen == line_) return false; // twice
-        seen = line_;
+        if (seen == current_) return false; // twice
+        seen = current_;
+        if (wanted->is_list) {
+            if (reader.front() != 'n') return list_of_objects(reader, k);
+            return reader.take("null") && put_no_list(k);
+        }
         if (wanted->is_object) {
             if (reader.front() != 'n') return object(reader, k);
             return reader.take("null"); // Without it, what is in it is missing, too.
         }
+        if (reader.front() == 'n') return reader.take("null") && put_missing(k);
         const Spec& spec = decoder_.specs_[k];
-        if (reader.front() == 'n') {
-            if (!spec.may_miss || !reader.take("null")) return false;
-            put_missing(k);
-            return true;
-        }
-        return spec.depth == 0 ? value(reader, k) : list(reader, k, 0);
+        return spec.depth == spec.lists.size() ? value(reader, k) : list(reader, k, spec.lists.size());
     }
 
     /// The member of a key; nullptr if it is not wanted. Keys mostly come in the order of the line before.
@@ -195,6 +203,23 @@ class Run {
         }
         end_list(k, level);
         return true;
+    }
+
+    bool list_of_objects(Reader& reader, std::size_t number) { // NOLINT(misc-no-recursion): see above
+        if (!reader.take('[')) return false;
+        reader.skip_blanks();
+        if (!reader.take(']')) {
+            for (bool ended = false; !ended;)
+                if (!whole_object(reader, number) || !reader.next(']', ended)) return false;
+        }
+        end_lists(number);
+        return true;
+    }
+
+    /// Ends a list of objects for all specs in them.
+    void end_lists(std::size_t number) {
+        const Decoder::Object& object = decoder_.objects_[number];
+        for (const std::size_t k : object.below) end_list(k, object.level);
     }
 
     /// A list ends after all that has been read for the spec.
@@ -270,27 +295,40 @@ class Run {
         return true;
     }
 
-    bool fill_missing() {
-        for (std::size_t k = 0; k < seen_.size(); ++k) {
-            if (seen_[k] == line_) continue;
-            if (!decoder_.specs_[k].may_miss) return false;
-            put_missing(k);
-        }
+    bool fill_missing(std::size_t number) {
+        const Decoder::Object& object = decoder_.objects_[number];
+        for (const std::size_t k : object.specs)
+            if (seen_[k] != current_ && !put_missing(k)) return false;
+        for (const std::size_t k : object.lists)
+            if (seen_objects_[k] != current_ && !put_no_list(k)) return false;
         return true;
     }
 
-    void put_missing(std::size_t k) {
+    /// Puts an empty list of objects in place of a missing one. Returns whether it may be missing.
+    bool put_no_list(std::size_t number) {
+        const Decoder::Object& object = decoder_.objects_[number];
+        const auto may_miss = [&](std::size_t k) { return decoder_.specs_[k].may_miss; };
+        if (object.level != 0 || !std::ranges::all_of(object.below, may_miss)) return false;
+        end_lists(number);
+        return true;
+    }
+
+    /// Returns whether the value may be missing.
+    bool put_missing(std::size_t k) {
         const Spec& spec = decoder_.specs_[k];
+        if (!spec.may_miss || !spec.lists.empty()) return false;
         if (spec.depth != 0) end_list(k, 0);
         else if (spec.kind == Kind::text) texts_[k].add(std::as_bytes(std::span(spec.words)));
         else if (spec.kind == Kind::boolean) numbers_[k].add(static_cast<std::uint8_t>(spec.fill));
         else numbers_[k].add(spec.fill);
+        return true;
     }
 
     const Decoder& decoder_;
-    std::size_t line_ = 0;
+    std::size_t objects_ = 0;                        ///< How many lines and objects in lists there were,
+    std::size_t current_ = 0;                        ///< and which of them is being read.
     std::vector<std::vector<const Member*>> orders_; ///< For each object the member that each position had last.
-    std::vector<std::size_t> seen_objects_;          ///< The last line that had each object,
+    std::vector<std::size_t> seen_objects_;          ///< The last of them that had each object or list of objects,
     std::vector<std::size_t> seen_;                  ///< and each spec.
     std::vector<Numbers> numbers_;
     std::vector<StringsBuilder> texts_;
@@ -306,20 +344,40 @@ Decoder::Decoder(std::vector<Spec> specs, bool only_known)
 }
 
 void Decoder::add(std::size_t spec) {
-    const std::vector<std::string>& path = specs_[spec].path;
-    if (path.empty()) throw FormatError(Fault::range, 0, specs_.size(), spec);
-    std::size_t at = 0;
-    for (std::size_t level = 0; level < path.size(); ++level) {
-        const bool is_object = level + 1 != path.size();
-        Object& object = objects_[at];
-        const auto [place, is_new] = object.places.emplace(path[level], object.members.size());
-        if (is_new) object.members.push_back({path[level], is_object, is_object ? objects_.size() : spec});
-        const Member& member = object.members[place->second];
-        if (member.is_object != is_object || (!is_new && !is_object))
-            throw FormatError(Fault::range, 0, specs_.size(), spec);
-        at = member.number;
-        if (is_new && is_object) objects_.emplace_back();
+    const Spec& added = specs_[spec];
+    if (added.path.empty() || added.depth < added.lists.size()) throw FormatError(Fault::range, 0, specs_.size(), spec);
+    std::size_t at = 0, around = 0, lists = 0; // `around`: the line, or the object in a list, that holds the rest.
+    for (std::size_t level = 0; level < added.path.size(); ++level) {
+        const bool is_list = lists < added.lists.size() && added.lists[lists] == level;
+        const std::size_t known = objects_.size();
+        at = add_key(at, spec, level, is_list);
+        if (!is_list) continue;
+        if (objects_.size() != known) {
+            objects_[at].level = lists;
+            objects_[around].lists.push_back(at);
+        }
+        objects_[at].below.push_back(spec);
+        around = at;
+        ++lists;
     }
+    if (lists != added.lists.size()) throw FormatError(Fault::range, 0, specs_.size(), spec);
+    objects_[around].specs.push_back(spec);
+}
+
+/// Adds a key of a spec to an object. Returns what it leads to.
+std::size_t Decoder::add_key(std::size_t object, std::size_t spec, std::size_t level, bool is_list) {
+    const std::vector<std::string>& path = specs_[spec].path;
+    const bool is_object = level + 1 != path.size();
+    Object& holder = objects_[object];
+    const auto [place, is_new] = holder.places.emplace(path[level], holder.members.size());
+    if (is_new) holder.members.push_back({path[level], is_object, is_list, is_object ? objects_.size() : spec});
+    const Member& member = holder.members[place->second];
+    if (member.is_object != is_object || member.is_list != is_list || (!is_new && !is_object) ||
+        (is_list && !is_object))
+        throw FormatError(Fault::range, 0, specs_.size(), spec);
+    const std::size_t number = member.number;
+    if (is_new && is_object) objects_.emplace_back();
+    return number;
 }
 
 std::optional<std::vector<Column>> Decoder::decode(const std::vector<Bytes>& lines,

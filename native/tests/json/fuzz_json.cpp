@@ -32,6 +32,12 @@ std::vector<json::Spec> specs() {
     deep.path = {"p", "m"};
     deep.depth = 2;
     out.push_back(deep);
+    for (const char* const key : {"a", "b"}) { // of objects in a list
+        json::Spec item = out[key[0] == 'a' ? 0 : 5];
+        item.path = {"o", key};
+        item.lists = {0};
+        out.push_back(item);
+    }
     return out;
 }
 

@@ -250,6 +250,62 @@ void test_changed_bytes() {
     }
 }
 
+json::Spec in_list(std::vector<std::string> path, std::vector<std::size_t> lists, json::Kind kind, std::size_t depth) {
+    json::Spec out = nested(std::move(path), kind, depth);
+    out.lists = std::move(lists);
+    out.may_miss = true;
+    return out;
+}
+
+void test_lists_of_objects() {
+    const std::vector<json::Spec> specs{
+        in_list({"m", "role"}, {0}, json::Kind::text, 1), in_list({"m", "n"}, {0}, json::Kind::int64, 1),
+        in_list({"m", "p", "tags"}, {0}, json::Kind::text, 2),
+        in_list({"m", "calls", "id"}, {0, 1}, json::Kind::int64, 2), spec("i", json::Kind::int64)};
+    const auto found = decode(
+        specs, {R"({"i": 1, "m": [{"role": "a", "n": 5, "p": {"tags": ["x", "y"]}, "calls": [{"id": 7}, {"id": 8}]},)"
+                R"( { "calls" : [ ] , "p" : { "z": 1, "tags" : [ ] }, "n": 6, "role": "b" } ]})",
+                R"({"m": [], "i": 2})", R"({"m": null, "i": 3})", R"({"i": 4})",
+                R"({"i": 5, "m": [{"role": "c", "n": 9, "p": {"tags": ["z"]}, "calls": [{"id": 10}]}]})"});
+    check(found.has_value());
+    const std::vector<std::int64_t> outer{0, 2, 2, 2, 2, 3};
+    for (std::size_t k = 0; k < 4; ++k) check(offsets_of((*found)[k], 0) == outer, std::to_string(k));
+    check(text_at((*found)[0], 1) == "b" && text_at((*found)[0], 2) == "c");
+    check(number_at<std::int64_t>((*found)[1], 2) == 9);
+    check(offsets_of((*found)[2], 1) == std::vector<std::int64_t>{0, 2, 2, 3} && text_at((*found)[2], 2) == "z");
+    check(offsets_of((*found)[3], 1) == std::vector<std::int64_t>{0, 2, 2, 3});
+    check(number_at<std::int64_t>((*found)[3], 2) == 10);
+    check((*found)[4].values == 5 && number_at<std::int64_t>((*found)[4], 4) == 5);
+
+    const std::string good = R"("n": 1, "p": {"tags": []}, "calls": [])";
+    check(decode(specs, {R"({"i": 1, "m": [{"role": "a", )" + good + "}]}"}).has_value());
+    for (const std::string& bad :
+         {R"({)" + good + "}", R"({"role": null, )" + good + "}", R"({"role": "a", "role": "b", )" + good + "}",
+          R"({"role": ["a"], )" + good + "}", std::string("null"), std::string("5"), std::string("[]"),
+          std::string(R"({"role": "a", "n": 1, "p": {"tags": []}})"), std::string(R"({"role": "a")"),
+          std::string(R"({"role": "a", "n": 1, "p": {"tags": []}, "calls": null})"),
+          std::string(R"({"role": "a", "n": 1, "p": null, "calls": []})"),
+          std::string(R"({"role": "a", "n": 1, "p": {"tags": []}, "calls": [{}]})")}) {
+        check(!decode(specs, {R"({"i": 1, "m": [)" + bad + "]}"}), bad);
+        check(!decode(specs, {R"({"i": 1, "m": [{"role": "a", )" + good + "}, " + bad + "]}"}), bad);
+    }
+    for (const char* const bad : {R"({"i": 1, "m": {}})", R"({"i": 1, "m": 5})", R"({"i": 1, "m": [)",
+                                  R"({"i": 1, "m": [{)", R"({"i": 1, "m": [], "m": []})", R"({"i": 1, "m": nul})"})
+        check(!decode(specs, {bad}), bad);
+    json::Spec must = specs[1];
+    must.may_miss = false;
+    check(!decode({specs[0], must}, {"{}"}) && decode({specs[0], specs[1]}, {"{}"}));
+
+    using Specs = std::vector<json::Spec>;
+    for (const Specs& wrong :
+         {Specs{in_list({"m", "a"}, {0}, json::Kind::text, 0)}, Specs{in_list({"m"}, {0}, json::Kind::text, 1)},
+          Specs{in_list({"m", "a"}, {1}, json::Kind::text, 1)},
+          Specs{in_list({"m", "a", "b"}, {1, 0}, json::Kind::text, 2)},
+          Specs{in_list({"m", "a"}, {0}, json::Kind::text, 1), nested({"m", "b"}, json::Kind::text)},
+          Specs{in_list({"m", "a"}, {0}, json::Kind::text, 1), spec("m", json::Kind::text, 1)}})
+        check(fault_of([&] { json::Decoder made{wrong}; }).fault == Fault::range);
+}
+
 /// Texts that end far before the end of their line: what follows takes no memory in their columns.
 void test_long_lines() {
     constexpr std::size_t columns = 50, size = 1 << 20;
@@ -282,6 +338,7 @@ int main() {
     test_long_lines();
     test_lines_that_are_not_plain();
     test_nesting();
+    test_lists_of_objects();
     test_missing_values();
     test_depth();
     test_only_known_keys();

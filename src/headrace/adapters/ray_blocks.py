@@ -18,7 +18,7 @@ from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Ragged
 from headrace.errors import SchemaMismatch, UnsupportedData, Where
-from headrace.formats.table.arrow_types import KEY, arrow, arrow_type, embedded_schema, leaves_of, misfits
+from headrace.formats.table.arrow_types import KEY, arrow, arrow_type, embedded_schema, innermost, leaves_of, misfits
 from headrace.formats.table.to_arrow import to_arrow as column_to_arrow
 from headrace.formats.table.values import BadValue
 
@@ -153,10 +153,7 @@ def find_untyped(block: Any) -> list[str]:
 
 
 def _is_untyped(kind: Any) -> bool:
-    types = arrow().types
-    while types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
-        kind = kind.value_type
-    return bool(types.is_null(kind))
+    return bool(arrow().types.is_null(innermost(kind)))
 
 
 def _with_types(table: Any, schema: Schema) -> Any:

@@ -20,8 +20,7 @@ from headrace.sources.open import open as open_source
 from headrace.sources.source import Source
 from headrace.statistics.collect import PartialStatistics, Statistics, collect, collect_rows, pick
 from headrace.writing.distributed.folder import build_indexes, example_bytes, refuse_memory
-from headrace.writing.distributed.parts import in_order, parts_of
-from headrace.writing.engines import EngineTask, On, TaskEngine, Threads, cores_of, open_engine
+from headrace.writing.engines import EngineTask, On, TaskEngine, Threads, cores_of, in_order, open_engine, parts_of
 
 __all__ = ["collect_by", "stats"]
 

@@ -1,22 +1,40 @@
-"""Where pieces of work run: in threads of this process, or as tasks on a Ray cluster. Your own engine needs two methods."""
+"""Work in pieces: what each gets, and where it runs: in threads of this process, or as tasks on a Ray cluster. Your own engine needs two methods."""
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, Self, TypeAlias, cast, runtime_checkable
+from typing import Any, Literal, Protocol, Self, TypeAlias, TypeVar, cast, runtime_checkable
 
 from headrace._ray.cluster import Cluster, Shared
 from headrace._ray.connection import connect
+from headrace.contracts.values import Indices
 from headrace.io.progress import say
 from headrace.io.system import usable_cores
 from headrace.io.threads import ConsumerContext, ThreadPool
+from headrace.writing.units import UNIT_BYTES
 
-__all__ = ["EngineTask", "On", "RayTasks", "TaskEngine", "Threads", "cores_of", "free_cores_of_node", "open_engine"]
+__all__ = [
+    "TASKS_PER_CORE",
+    "EngineTask",
+    "On",
+    "RayTasks",
+    "TaskEngine",
+    "Threads",
+    "cores_of",
+    "free_cores_of_node",
+    "in_order",
+    "open_engine",
+    "parts_of",
+]
+
+TASKS_PER_CORE = 4
+"""So that the last tasks end at nearly the same time."""
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,3 +224,33 @@ def free_cores_of_node(engine: TaskEngine) -> int:
         return 1
     most = max((node.cpus for node in engine.cluster.nodes()), default=1)
     return max(1, int(min(most, engine.cluster.ray.available_resources().get("CPU", 1))))
+
+
+def parts_of(picked: Indices, each_bytes: int, total: int, cores: int) -> list[Indices | range]:
+    """The examples of each task: enough to take seconds, and few enough to occupy all cores.
+
+    Args:
+        picked: The examples to read, in order.
+        each_bytes: About how many bytes an example has.
+        total: How many there are.
+        cores: How many tasks run at once.
+    """
+    by_size = max(1, UNIT_BYTES // max(each_bytes, 1))
+    by_cores = -(-len(picked) // (TASKS_PER_CORE * cores)) or 1
+    step = min(by_size, by_cores)
+    is_all = len(picked) == total  # then two numbers say which
+    return [
+        range(at, min(at + step, len(picked))) if is_all else picked[at : at + step]
+        for at in range(0, len(picked), step)
+    ]
+
+
+def in_order(results: Iterable[tuple[int, Result]]) -> Iterator[Result]:
+    """Results of numbered parts, 0, 1, 2, ..., in that order. Those that come early wait."""
+    waiting: dict[int, Result] = {}
+    following = 0
+    for number, result in results:
+        waiting[number] = result
+        while following in waiting:
+            yield waiting.pop(following)
+            following += 1

@@ -28,8 +28,7 @@ from headrace.sources.decoded import stored_schema
 from headrace.sources.images import as_paths
 from headrace.sources.open import Paths, check_codec, codec_of
 from headrace.writing.distributed.images import image_faults_by, open_images
-from headrace.writing.distributed.parts import in_order, parts_of
-from headrace.writing.engines import EngineTask, On, TaskEngine, Threads, cores_of, open_engine
+from headrace.writing.engines import EngineTask, On, TaskEngine, Threads, cores_of, in_order, open_engine, parts_of
 from headrace.writing.units import UNIT_BYTES
 
 __all__ = ["Report", "verify"]

@@ -112,7 +112,7 @@ def test_missing_values_in_lists(put, kind, dtype, values, default, expected):
         {"type": "array", "items": {"type": "record", "name": "q", "fields": []}},
         logical("bytes", "decimal", precision=30, scale=2),
     ],
-    ids=["map", "union", "array of records", "long decimal"],
+    ids=["map", "union", "array of records without fields", "long decimal"],
 )
 def test_types_that_are_refused(put, kind):
     path = put({"x": kind, "y": "int"}, [])
@@ -581,3 +581,51 @@ def test_a_record_type_without_fields_is_damage(tmp_path):
     path.write_bytes(path.read_bytes().replace(b'"fields"', b'"fieldr"'))
     with pytest.raises(CorruptFile, match="a record type with fields, as all have, found 'r' with"):
         hr.open(path)
+
+
+def test_fields_of_arrays_of_records(put):
+    call = {"type": "record", "name": "call", "fields": [{"name": "id", "type": "int"}]}
+    item = {
+        "type": "record",
+        "name": "item",
+        "fields": [
+            {"name": "role", "type": {"type": "enum", "name": "k", "symbols": ["user", "model"]}},
+            {"name": "text", "type": ["null", "string"]},
+            {"name": "when", "type": logical("long", "timestamp-millis")},
+            {"name": "calls", "type": {"type": "array", "items": ["null", call]}},
+        ],
+    }
+    fields = {"m": ["null", {"type": "array", "items": item}], "again": {"type": "array", "items": "item"}, "n": "int"}
+    when = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
+    one = {"role": "user", "text": "a", "when": when, "calls": [{"id": 1}, {"id": 2}]}
+    two = {"role": "model", "text": "b", "when": when, "calls": []}
+    path = put(
+        fields, [{"m": [one, two], "again": [two], "n": 1}, {"m": None, "again": [], "n": 2}] * 3, codec="deflate"
+    )
+    source = hr.open(path)
+    assert {name: (f.dtype, f.shape) for name, f in source.schema.items()} == {
+        "m/role": ("str", (None,)),
+        "m/text": ("str", (None,)),
+        "m/when": ("M8[ms]", (None,)),
+        "m/calls/id": ("int32", (None, None)),
+        "again/role": ("str", (None,)),
+        "again/text": ("str", (None,)),
+        "again/when": ("M8[ms]", (None,)),
+        "again/calls/id": ("int32", (None, None)),
+        "n": ("int32", ()),
+    }
+    batch = source.batch([4, 1])
+    assert batch["m/role"].to_list() == [["user", "model"], []]
+    assert batch["m/calls/id"].to_list() == [[[1, 2], []], []]
+    assert batch["m/when"][0].tolist() == [when.replace(tzinfo=None)] * 2
+    assert batch["again/text"].to_list() == [["b"], []]
+    assert list(source.select("m/text").batch([0])) == ["m/text"]
+    assert not hr.verify(path).faults
+
+
+def test_records_in_arrays_that_lack_a_value(put):
+    item = {"type": "record", "name": "item", "fields": [{"name": "k", "type": ["null", "int"]}]}
+    path = put({"m": {"type": "array", "items": ["null", item]}}, [{"m": [{"k": 1}]}, {"m": [{"k": None}, None]}])
+    with pytest.raises(SchemaMismatch, match=r"found none.*record 1.*'m/k'"):
+        hr.open(path)[1]
+    assert hr.open(path, schema={"m/k": hr.Feature("int32", (None,), default=-1)})[1]["m/k"].tolist() == [-1, -1]

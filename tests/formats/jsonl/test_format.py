@@ -769,3 +769,71 @@ def test_minus_zero_is_an_integer_of_every_type(tmp_path):
             5,
         ]
         assert hr.open(tmp_path / "x.jsonl", schema={"a": hr.Feature(dtype)})[0] == {"a": 0}
+
+
+def test_objects_in_lists(put):
+    source = hr.open(
+        put(
+            {
+                "messages": [{"role": "user", "content": "hé"}, {"role": "assistant", "content": "yo"}],
+                "boxes": [[1, 2], [3, 4]],
+            },
+            {"messages": [{"role": "user", "content": "x"}], "boxes": [[5, 6]]},
+            {"messages": None, "boxes": []},
+        )
+    )
+    assert {name: (f.dtype, f.shape) for name, f in source.schema.items()} == {
+        "messages/role": ("str", (None,)),
+        "messages/content": ("str", (None,)),
+        "boxes": ("int64", (None, 2)),
+    }
+    assert source[0]["messages/content"].tolist() == ["hé", "yo"]
+    assert source.batch([2, 1])["messages/role"].to_list() == [[], ["user"]]
+    assert source.select("messages/content").batch([0])["messages/content"].to_list() == [["hé", "yo"]]
+
+
+def test_lists_of_as_many_objects_vary_nevertheless(put):
+    source = hr.open(put(*[{"m": [{"k": 1}, {"k": 2}]}] * 300, {"m": [{"k": 3}]}))
+    assert source.schema["m/k"].shape == (None,)
+    assert source[300]["m/k"].tolist() == [3]
+
+
+def test_a_schema_for_objects_in_lists(put):
+    path = put({"m": [{"k": 1, "t": "a", "z": {"y": [1.5]}}, {"t": "b"}], "other": [{"q": {}}]}, {"m": []})
+    given = {"m/t": hr.Feature("str", (None,))}
+    assert hr.open(path, schema=given).batch([1, 0])["m/t"].to_list() == [[], ["a", "b"]]
+    given = {"m/k": hr.Feature("int8", (None,), default=7)}
+    assert hr.open(path, schema=given).batch([1, 0])["m/k"].to_list() == [[], [1, 7]]
+    for both in (("m", "m/k"), ("m/k", "m")):
+        with pytest.raises(SchemaMismatch, match="either 'm' or what is in it, found both"):
+            hr.open(path, schema={name: hr.Feature("int64", (None,)) for name in both})[0]
+    with pytest.raises(SchemaMismatch, match=r"an axis for the objects in the list 'm'.*shape is \(None,\)"):
+        hr.open(path, schema={"m/t": hr.Feature("str")})[0]
+
+
+def test_what_objects_in_lists_lack_or_have_in_addition(put):
+    with pytest.raises(SchemaMismatch, match=r"expected a value, found none.*record 1.*'m/t'"):
+        hr.open(put({"m": [{"t": "a"}]}, {"m": [{"t": "b"}, {}]}))[1]
+    path = put(*[{"m": [{"t": "a"}]}] * 256, {"m": [{"t": "a"}, {"new": 5}]})
+    with pytest.raises(SchemaMismatch, match=r"a new key.*record 256.*'m/new'"):
+        hr.open(path)[256]
+    assert hr.verify(path).faults
+    numbers = put({"m": [{"x": 1.5}]}, {"m": [{"x": None}, {"x": 2}]})
+    assert np.isnan(hr.open(numbers)[1]["m/x"]).tolist() == [True, False]
+    with pytest.raises(CorruptRecord, match="twice"):
+        hr.open(put({"m": [{"t": "a"}]}, '{"m": [{"t": "a", "t": "b"}]}'))[1]
+    with pytest.raises((SchemaMismatch, UnsupportedData)):
+        hr.open(put({"m": [{"t": "a"}, 5]})).schema
+    with pytest.raises(UnsupportedData, match="'m'"):
+        hr.open(put({"m": [{}]})).schema
+    with pytest.raises(UnsupportedData, match="m/t"):
+        hr.open(put({"m/t": ["a"], "m": [{"t": "a"}]})).schema
+
+
+def test_large_integers_in_objects_in_lists(put):
+    assert hr.open(put({"m": [{"k": 2**63}, {"k": 1}]}))[0]["m/k"].tolist() == [2**63, 1]
+    with pytest.raises(UnsupportedData, match=r"integers of 64 bits.*'m/k'"):
+        hr.open(put({"m": [{"k": 2**64}]})).schema
+    path = put({"m": [{"x": 0.5}]}, {"m": [{"x": 2**53 + 1}]})
+    with pytest.raises((SchemaMismatch, UnsupportedData), match="float64 holds exactly"):
+        _ = hr.open(path)[1]

@@ -364,3 +364,72 @@ def test_values_against_json(both, rows):
     assert outcome["i"].tolist() == [row["i"] for row in expected]
     assert outcome["t"].tolist() == [row["t"] for row in expected]
     assert [row.tolist() for row in outcome["l"]] == [row["l"] for row in expected]
+
+
+ITEM = st.fixed_dictionaries(
+    {"t": st.text(max_size=4), "n": st.integers(-9, 9)},
+    optional={
+        "l": st.lists(st.integers(-9, 9), max_size=2),
+        "u": st.none(),
+        "p": st.fixed_dictionaries({"x": st.floats(-5, 5)}),
+    },
+)
+CALLS = st.fixed_dictionaries(
+    {"id": st.text(max_size=2), "of": st.lists(st.fixed_dictionaries({"k": st.integers(0, 5)}), max_size=3)}
+)
+ODD = st.one_of(
+    st.none(), st.integers(), st.just({"t": None, "n": 1}), st.just({"n": 1}), st.just({"t": "a", "n": 1, "new": 2})
+)
+
+
+def nested_rows(items):
+    return st.lists(
+        st.fixed_dictionaries(
+            {},
+            optional={
+                "m": st.one_of(st.none(), st.lists(items, max_size=3)),
+                "c": st.lists(CALLS, max_size=2),
+                "i": st.just(5),
+            },
+        ),
+        min_size=1,
+        max_size=5,
+    )
+
+
+FIRST = {"m": [{"t": "a", "n": 1, "l": [1], "p": {"x": 0.5}}], "c": [{"id": "b", "of": [{"k": 1}, {"k": 2}]}], "i": 5}
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(nested_rows(st.one_of(ITEM, ITEM, ITEM, ODD)))
+@example([{"m": [{"t": "é", "n": 2}, {"n": 3, "t": ""}], "c": []}])
+@example([{"m": [{"t": "a", "n": 1}, {"t": "b", "n": 2, "l": None}]}])
+def test_lists_of_objects(both, rows):
+    try:
+        content = lines_of(FIRST, *[{"i": 5} | row for row in rows])
+    except UnicodeEncodeError:
+        return
+    check_both(both, content)
+    check_both(both, content, {"m/t": hr.Feature("str", (None,)), "c/of/k": hr.Feature("int8", (None, None))})
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(nested_rows(st.fixed_dictionaries({"t": st.text(max_size=4), "n": st.integers(-9, 9)})))
+def test_fields_of_objects_in_lists_against_json(both, rows):
+    try:
+        content = lines_of({"c": FIRST["c"], "m": [{"t": "a", "n": 1}]}, *rows)
+    except UnicodeEncodeError:
+        return
+    schema = {
+        "m/t": hr.Feature("str", (None,)),
+        "m/n": hr.Feature("int64", (None,)),
+        "c/of/k": hr.Feature("uint64", (None, None)),
+    }
+    batch, used = both(content, schema)
+    assert used != [None]
+    expected = [json.loads(line) for line in content.splitlines()]
+    for key in ("t", "n"):
+        assert batch[f"m/{key}"].to_list() == [[item[key] for item in row.get("m") or []] for row in expected]
+    assert batch["c/of/k"].to_list() == [
+        [[k["k"] for k in call["of"]] for call in row.get("c", ())] for row in expected
+    ]

@@ -104,11 +104,11 @@ def test_numbers_that_do_not_fit(path):
     "column",
     [
         pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int64())),
-        pa.array([[{"a": 1}]]),
+        pa.array([[[("a", 1)]]], pa.list_(pa.map_(pa.string(), pa.int64()))),
         pa.nulls(1),
         pa.array([decimal.Decimal("12345678901234567.8")]),
     ],
-    ids=["map", "list of structs", "only nulls", "long decimal"],
+    ids=["map", "list of maps", "only nulls", "long decimal"],
 )
 def test_types_that_are_refused(path, column):
     put(path, {"x": column, "y": [1]})

@@ -367,3 +367,56 @@ def test_a_file_that_shrinks(tmp_path, monkeypatch, cut, is_read):
                     source.batch(range(20_000))
             else:
                 source.batch(range(20_000))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_fields_of_lists_of_structs(tmp_path, seed):
+    rng = random.Random(seed)
+
+    def maybe():
+        return rng.random() < 0.6
+
+    inner = [pa.field(f"f{at}", any_kind(rng, 1), maybe()) for at in range(rng.randint(1, 3))]
+    if maybe():
+        inner.append(
+            pa.field("deep", pa.struct([pa.field("x", rng.choice(USUAL), maybe()), ("y", pa.int64())]), maybe())
+        )
+    item = pa.field("item", pa.struct(inner), maybe())
+    lists = rng.choice([pa.list_(item), pa.large_list(item), pa.list_(item, 2), pa.list_(pa.list_(item))])
+    kind = pa.struct([pa.field("l", lists, maybe())]) if maybe() else lists
+    shares = rng.choice([NO_NULLS, NO_NULLS, (0.2, 0), (0, 0.2), (0.5, 0.5)])
+    schema = pa.schema([pa.field("c", kind, maybe()), pa.field("n", pa.int64())])
+    table = table_of(schema, rng.choice([0, 1, 5, 40]), [shares, NO_NULLS], rng)
+    path = tmp_path / "x.parquet"
+    pq.write_table(table, path, **any_options(schema, rng))
+    compare(lambda: read_many_ways(path, seed), table)
+
+
+def test_fields_of_lists_of_structs_are_decoded_natively(tmp_path):
+    rows = [
+        {
+            "m": [
+                {"role": "a", "n": 1, "deep": {"x": 0.5}, "tags": ["t"]},
+                {"role": "é", "n": 2, "deep": {"x": 1.5}, "tags": []},
+            ]
+        },
+        {"m": []},
+        {"m": None},
+        {"m": [{"role": "", "n": 3, "deep": {"x": 2.5}, "tags": ["u", "v"]}]},
+    ]
+    pq.write_table(pa.Table.from_pylist(rows * 5), tmp_path / "x.parquet", row_group_size=3)
+    with counted() as names:
+        found = compare(
+            lambda: [described(column) for column in hr.open(tmp_path / "x.parquet").batch(range(20)).values()]
+        )
+    assert names.keys() == {"m/role", "m/n", "m/deep/x"}  # m/tags has lists in lists
+    batch = hr.open(tmp_path / "x.parquet").batch([3, 1, 2, 0])
+    assert batch["m/role"].to_list() == [[""], [], [], ["a", "é"]]
+    assert batch["m/deep/x"].to_list() == [[2.5], [], [], [0.5, 1.5]]
+    assert batch["m/tags"].to_list() == [[["u", "v"]], [], [], [["t"], []]]
+    assert len(found) == 4
+    pq.write_table(pa.Table.from_pylist([*rows, {"m": [{"n": 1}, None]}]), tmp_path / "y.parquet")
+    with pytest.raises(hr.SchemaMismatch, match=r"found none.*record 4.*'m/role'"):
+        hr.open(tmp_path / "y.parquet")[4]
+    given = {"m/role": hr.Feature("str", (None,), default="?")}
+    assert hr.open(tmp_path / "y.parquet", schema=given)[4]["m/role"].tolist() == ["?", "?"]

@@ -153,3 +153,28 @@ def test_chunks_of_more_text_than_32_bits_count_are_joined(monkeypatch, array):
     (leaf,) = leaves_of(table.schema)
     found = arrow.leaf_array(table, leaf, 0)
     assert found.to_pylist() == 2 * array.to_pylist()
+
+
+ITEMS = st.lists(
+    st.fixed_dictionaries({"a": st.integers(0, 99), "b": st.lists(st.text(max_size=3), max_size=2)}), max_size=3
+)
+STRUCT = pa.struct([("a", pa.int64()), ("b", pa.list_(pa.string()))])
+
+
+@given(
+    st.lists(st.none() | ITEMS, max_size=8),
+    st.sampled_from([pa.list_(STRUCT), pa.large_list(STRUCT)]),
+    st.integers(0, 4),
+    st.lists(st.integers(0, 8), max_size=2),
+)
+def test_fields_of_lists_of_structs(rows, kind, begin, cuts):
+    array = pa.array([*[None] * begin, *rows], kind).slice(begin)
+    bounds = [0, *sorted(min(cut, len(rows)) for cut in cuts), len(rows)]
+    chunks = [array.slice(one, two - one) for one, two in zip(bounds[:-1], bounds[1:], strict=True)]
+    table = pa.table({"l": pa.chunked_array(chunks, kind)})
+    leaves = list(leaves_of(table.schema))
+    assert [leaf.name for leaf in leaves] == ["l/a", "l/b"]
+    features = [hr.Feature("int64", (None,)), hr.Feature("str", (None, None))]
+    for leaf, key, feature in zip(leaves, "ab", features, strict=True):
+        column = from_arrow(arrow.leaf_array(table, leaf, 0), feature)
+        assert column.to_list() == [[item[key] for item in row or []] for row in rows]

@@ -35,7 +35,7 @@ from headrace.formats.index.places import record_bytes
 from headrace.formats.table.arrow_types import KEY, check_named_alike, embedded_schema
 from headrace.formats.table.base import MemoryFile
 from headrace.formats.table.blocks import BlockTable, verify_blocks
-from headrace.formats.table.values import BadValue, column_of, twice_error
+from headrace.formats.table.values import BadValue, Keys, column_of, twice_error
 from headrace.io.local.mapped import guard_reads
 from headrace.io.local.signatures import wait_for_tick
 from headrace.io.progress import Progress
@@ -288,9 +288,7 @@ class AvroTable(BlockTable):
         return MAGIC + _avro_long(len(entries)) + packed + _avro_long(0) + header[-SYNC_BYTES:]
 
     def _column(self, records: list[Any], field: AvroField, name: str) -> Any:
-        values = records
-        for key in field.keys:
-            values = [None if value is None else value[key] for value in values]
+        values = _values_at(records, field.keys)
         feature = self.schema[name]
         change = plain(field.type, feature)
         values = values if change is None else [change(value) for value in values]
@@ -299,6 +297,15 @@ class AvroTable(BlockTable):
     def where(self, index: int) -> Where:
         """Path, number of the record in its file, and block offset."""
         return self.index.where(index)
+
+
+def _values_at(items: list[Any], keys: Keys) -> list[Any]:
+    """What is under these keys of each of some items; ``None`` where there is nothing."""
+    for at, key in enumerate(keys):
+        if key is None:
+            return [None if item is None else _values_at(item, keys[at + 1 :]) for item in items]
+        items = [None if item is None else item[key] for item in items]
+    return items
 
 
 def _check_record_types(kind: Any, where: Where) -> None:

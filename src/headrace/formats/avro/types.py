@@ -8,12 +8,13 @@ string, enum, uuid                  ``"str"``
 bytes, fixed                        ``"bytes"``
 array of T                          ``(None, *shape of T)``
 record                              one feature per field, named ``record/field``
+array of records                    one feature per field, of arrays, named ``array/field``
 union of null and T                 T, where null is a missing value
 date                                ``datetime64[D]``
 timestamp-millis, -micros           ``datetime64[ms]``, ``datetime64[us]``, in UTC
 time-millis, -micros                ``timedelta64[ms]``, ``timedelta64[us]``, since midnight
 decimal of up to 15 digits          ``float64``, which holds them exactly; of more: refused
-map, other unions, array of record  refused
+map, other unions                   refused
 ==================================  ==============================================================
 """
 
@@ -27,6 +28,7 @@ import numpy as np
 
 from headrace.contracts.feature import Feature
 from headrace.errors import UnsupportedData, Where
+from headrace.formats.table.values import Keys, name_of
 
 __all__ = [
     "MOST_EMPTY",
@@ -76,12 +78,12 @@ class AvroField(NamedTuple):
 
     Attributes:
         name: The feature name: the fields on the path to it, joined by ``/``.
-        keys: Those fields.
-        type: The Avro type, without ``null``.
+        keys: Those fields. ``None`` stands for the items of an array of records.
+        type: The Avro type, without ``null``. In an array of records, an array of its values.
     """
 
     name: str
-    keys: tuple[str, ...]
+    keys: Keys
     type: Any
 
     def feature(self, where: Where) -> Feature:
@@ -138,17 +140,25 @@ def _check_finite(kind: Any, inside: tuple[str, ...], depth: int, where: Where) 
         _check_finite(each, names, depth + 1, where)
 
 
-def _fields(record: Any, keys: tuple[str, ...], known: dict[str, Any], where: Where, depth: int) -> Iterator[AvroField]:
+def _fields(record: Any, keys: Keys, known: dict[str, Any], where: Where, depth: int) -> Iterator[AvroField]:
     if depth > 16:
-        raise UnsupportedData(where, expected="records nested at most 16 deep", found="/".join(keys))
+        raise UnsupportedData(where, expected="records nested at most 16 deep", found=name_of(keys))
     known[record.get("name", "")] = record
     for field in record["fields"]:
         path = (*keys, field["name"])
         kind = _without_null(field["type"], known)
-        if isinstance(kind, dict) and kind.get("type") == "record":
-            yield from _fields(kind, path, known, where, depth + 1)
+        arrays, inner = 0, kind
+        while isinstance(inner, dict) and inner.get("type") == "array":
+            arrays, inner = arrays + 1, _without_null(inner["items"], known)
+        if isinstance(inner, dict) and inner.get("type") == "record" and (inner["fields"] or not arrays):
+            for leaf in _fields(inner, path + (None,) * arrays, known, where, depth + 1):
+                yield leaf._replace(type=_in_arrays(leaf.type, arrays))
         else:
-            yield AvroField("/".join(path), path, _resolve(kind, known))
+            yield AvroField(name_of(path), path, _resolve(kind, known))
+
+
+def _in_arrays(kind: Any, arrays: int) -> Any:
+    return {"type": "array", "items": _in_arrays(kind, arrays - 1)} if arrays else kind
 
 
 def _without_null(kind: Any, known: dict[str, Any]) -> Any:

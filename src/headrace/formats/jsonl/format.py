@@ -20,15 +20,15 @@ from headrace.formats.index.build import record_index
 from headrace.formats.index.index import RecordIndex
 from headrace.formats.index.parts import IndexRequest
 from headrace.formats.index.places import record_bytes
-from headrace.formats.jsonl.keys import find_keys, keep_keys
+from headrace.formats.jsonl.keys import array_at, find_keys, keep_keys, parse_types
 from headrace.formats.jsonl.numbers import any_beyond_exact, check_numbers
 from headrace.formats.jsonl.plain import PlainDecoder, as_strings, plain_decoder
-from headrace.formats.jsonl.types import BadLine, Found, array_at, damage_of, damaged_lines, infer, parse, parse_types
+from headrace.formats.jsonl.types import BadLine, Found, damage_of, damaged_lines, infer, parse
 from headrace.formats.jsonl.write import JsonLinesWriter, misfits
 from headrace.formats.table.arrow import from_arrow
 from headrace.formats.table.arrow_types import refuse_unreadable
 from headrace.formats.table.base import InferredTable, verify_rows
-from headrace.formats.table.values import BadValue
+from headrace.formats.table.values import BadValue, Keys
 from headrace.io.cache.inflate import parse_compression
 from headrace.io.local.fileset import Buffers, FileSet
 from headrace.io.system import cached_property
@@ -183,7 +183,7 @@ class JsonLinesTable(InferredTable):
             self.__dict__["_inferred"] = found, rows[:0]
 
     @cached_property
-    def _paths(self) -> Mapping[str, tuple[str, ...]]:
+    def _paths(self) -> Mapping[str, Keys]:
         """The keys that lead to each feature."""
         if self.given is None:
             return {name: keys for name, (keys, _) in self._inferred[0].items()}

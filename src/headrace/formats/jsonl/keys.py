@@ -1,4 +1,6 @@
-"""Where the wanted features are among the keys of JSON lines. Looks at nothing else in them, so the rest may hold anything."""
+"""Where the wanted features are among the keys of JSON lines, in objects in objects and in lists of objects, and in the types and tables that
+pyarrow makes of them. Looks at nothing else in the lines, so the rest may hold anything.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +10,27 @@ from contextlib import suppress
 from decimal import Decimal
 from typing import Any
 
-from headrace.errors import Where
-from headrace.formats.table.values import twice_error
+import numpy as np
+
+from headrace.contracts.feature import Feature
+from headrace.contracts.schema import Schema
+from headrace.errors import SchemaMismatch, Where
+from headrace.formats.table.arrow import inner_array
+from headrace.formats.table.arrow_types import Leaf, arrow, is_list
+from headrace.formats.table.values import Keys, twice_error
 from headrace.io.json_text import load_json
 
-__all__ = ["find_keys", "find_new_key", "keep_keys", "repeated_key"]
+__all__ = [
+    "array_at",
+    "find_keys",
+    "find_new_key",
+    "keep_keys",
+    "keys_of",
+    "parse_types",
+    "repeated_key",
+    "replace_type",
+    "without_times",
+]
 
 MOST_INTEGER = (1 << 64) - 1
 HALF = "\\udc"
@@ -29,8 +47,8 @@ class _NumberText(str):
     __slots__ = ()
 
 
-def find_keys(lines: Sequence[bytes], names: Collection[str]) -> Mapping[str, tuple[str, ...]]:
-    """The keys that lead to each feature, outermost first: ``a/b`` may be one key, or ``b`` in the object ``a``.
+def find_keys(lines: Sequence[bytes], names: Collection[str]) -> Mapping[str, Keys]:
+    """The keys that lead to each feature: ``a/b`` may be one key, or ``b`` in the object ``a`` or in each object of the list ``a``.
 
     Args:
         lines: The first lines. Damaged ones are ignored.
@@ -39,8 +57,8 @@ def find_keys(lines: Sequence[bytes], names: Collection[str]) -> Mapping[str, tu
     Raises:
         UnsupportedData: Keys of two kinds give one name.
     """
-    found: dict[str, tuple[str, ...]] = {name: (name,) for name in names}
-    nested = {name: dict[tuple[str, ...], None]() for name in names if "/" in name}
+    found: dict[str, Keys] = {name: (name,) for name in names}
+    nested = {name: dict[Keys, None]() for name in names if "/" in name}
     for line in lines if nested else ():
         with suppress(ValueError):
             value = _load(line)
@@ -53,7 +71,10 @@ def find_keys(lines: Sequence[bytes], names: Collection[str]) -> Mapping[str, tu
     return found
 
 
-def _ways(value: Any, name: str) -> Iterator[tuple[str, ...]]:
+def _ways(value: Any, name: str) -> Iterator[Keys]:
+    if type(value) is list:
+        for item in value:
+            yield from ((None, *way) for way in _ways(item, name))
     for key, inner in value if isinstance(value, _Object) else ():
         if key == name and not isinstance(inner, _Object):
             yield (key,)
@@ -72,6 +93,8 @@ def keep_keys(lines: Sequence[bytes], names: Collection[str], integers: Collecti
 
     >>> keep_keys([b'{"a": 1e999, "b": {"c": 1.50, "d": 2}}'], ["b/c"])
     [b'{"b":{"c":1.50}}']
+    >>> keep_keys([b'{"a": [{"b": 1, "c": 2}, {"b": 3}]}'], ["a/b"])
+    [b'{"a":[{"b":1},{"b":3}]}']
     >>> keep_keys([b'{"a": [5.0, 1e2, 5.5]}'], ["a"], ["a"])
     [b'{"a":[5,100,5.5]}']
     >>> keep_keys([b'{"a": 1, "b": "\xff"}', b'{"a": "\xff"}'], ["a"])
@@ -100,8 +123,14 @@ def _only(value: _Object, above: str, names: Collection[str], integers: Collecti
             kept.append((key, _write_integers(inner) if at in integers else inner))
         elif any(name.startswith(f"{at}/") and name not in whole for name in names):
             # Another value than an object stays, because without it the row would seem to lack the feature.
-            kept.append((key, _only(inner, f"{at}/", names, integers) if isinstance(inner, _Object) else inner))
+            kept.append((key, _only_in(inner, f"{at}/", names, integers)))
     return kept
+
+
+def _only_in(value: Any, above: str, names: Collection[str], integers: Collection[str]) -> Any:
+    if type(value) is list:
+        return [_only_in(item, above, names, integers) for item in value]
+    return _only(value, above, names, integers) if isinstance(value, _Object) else value
 
 
 def _write_integers(value: Any) -> Any:
@@ -125,6 +154,8 @@ def find_new_key(lines: Sequence[bytes], names: Collection[str]) -> tuple[int, s
 
     >>> find_new_key([b'{"a": 1}', b'{"a": 2, "c": null, "b": {"c": 3}}'], ["a"])
     (1, 'b/c')
+    >>> find_new_key([b'{"a": [{"b": 1}]}', b'{"a": [{"b": 2}, {"c": 3}]}'], ["a/b"])
+    (1, 'a/c')
     """
     for number, line in enumerate(lines):
         try:
@@ -142,13 +173,23 @@ def _new_key(value: _Object, above: str, names: Collection[str]) -> str | None:
         at = above + key
         if at in names or inner is None:
             continue
-        if isinstance(inner, _Object):
-            found = _new_key(inner, f"{at}/", names)
-            if found is not None:
-                return found
-        elif not any(name.startswith(f"{at}/") for name in names):  # else a value in place of an object: another error
+        is_above = any(name.startswith(f"{at}/") for name in names)
+        if isinstance(inner, _Object) or (is_above and type(inner) is list):
+            for item in _objects_in(inner):
+                found = _new_key(item, f"{at}/", names)
+                if found is not None:
+                    return found
+        elif not is_above:  # else a value in place of an object: another error
             return at
     return None
+
+
+def _objects_in(value: Any) -> Iterator[_Object]:
+    """The object, or the objects in a list."""
+    if isinstance(value, _Object):
+        yield value
+    for item in value if type(value) is list else ():
+        yield from _objects_in(item)
 
 
 def repeated_key(line: bytes, names: Collection[str] | None) -> str | None:
@@ -192,3 +233,124 @@ def _text(value: Any) -> str:
     if isinstance(value, list):
         return "[" + ",".join(map(_text, value)) + "]"
     return str(value) if isinstance(value, _NumberText) else json.dumps(value)
+
+
+def parse_types(schema: Schema, names: Sequence[str], paths: Mapping[str, Keys]) -> Any:
+    """The types passed to the JSON reader for these features.
+
+    Args:
+        schema: The features of the lines.
+        names: Those wanted.
+        paths: The keys that lead to a feature. One that is not among them is a key of that name.
+
+    Raises:
+        SchemaMismatch: A feature in a list of objects has no axis for its items, or is in another one.
+    """
+    tree: dict[str | None, Any] = {}
+    for name in names:
+        keys = paths.get(name, (name,))
+        at = tree
+        for key in keys[:-1]:
+            at = at.setdefault(key, {})
+            if not isinstance(at, dict):
+                break
+        if not isinstance(at, dict) or keys[-1] in at:
+            expected = f"either {keys[0]!r} or what is in it"
+            raise SchemaMismatch(
+                Where(feature=name), expected=expected, found="both", hint="Open two sources, and zip() them."
+            )
+        kind = _json_type(schema[name])
+        for _ in range(keys.count(None)):
+            if not is_list(kind):
+                hint = f"Its shape is {(None,) * keys.count(None)} there."
+                expected = f"an axis for the objects in the list {keys[0]!r}"
+                raise SchemaMismatch(Where(feature=name), expected=expected, found=repr(schema[name]), hint=hint)
+            kind = kind.value_type
+        at[keys[-1]] = kind
+    return arrow().schema(list(_type_of(tree)))
+
+
+def _type_of(tree: Any) -> Any:
+    """The type of objects with these keys, of a list of them (where the key is ``None``), or of a value."""
+    if not isinstance(tree, dict):
+        return tree
+    if None in tree:
+        return arrow().list_(_type_of(tree[None]))
+    return arrow().struct([arrow().field(key, _type_of(value)) for key, value in tree.items()])
+
+
+def _json_type(feature: Feature) -> Any:
+    """The JSON type of a feature: text for timestamps, integers for durations, one type of floats."""
+    pa = arrow()
+    if feature.is_text:
+        kind = pa.string()
+    else:
+        dtype = np.dtype(feature.dtype)
+        kind = {"M": pa.string(), "m": pa.int64(), "f": pa.float64(), "b": pa.bool_()}.get(dtype.kind)
+        kind = pa.from_numpy_dtype(dtype) if kind is None else kind
+    for _ in feature.shape:
+        kind = pa.list_(kind)
+    return kind
+
+
+def array_at(table: Any, keys: Keys) -> Any:
+    """The array under these keys."""
+    pa = arrow()
+    column = table.column(keys[0])
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    path, kind = [], array.type
+    for key in keys[1:]:
+        if key is None:
+            kind = kind.value_type
+        else:
+            path.append(kind.get_field_index(key))
+            kind = kind.field(path[-1]).type
+    return inner_array(array, path)
+
+
+def keys_of(schema: Any, path: tuple[int, ...]) -> Keys:
+    """The keys of a leaf, whose path is given."""
+    field = schema.field(path[0])
+    keys = [field.name]
+    for position in path[1:]:
+        kind = field.type
+        while is_list(kind):
+            keys.append(None)
+            kind = kind.value_type
+        field = kind.field(position)
+        keys.append(field.name)
+    return tuple(keys)
+
+
+def replace_type(types: Any, leaf: Leaf, kind: Any) -> Any:
+    """Replace the type of one column."""
+    pa = arrow()
+
+    def changed(known: Any, path: tuple[int, ...], new: Any) -> Any:
+        if not path:
+            return new
+        if is_list(known):
+            return pa.list_(changed(known.value_type, path, new.value_type))
+        inner = [known.field(at) for at in range(known.num_fields)]
+        inner[path[0]] = pa.field(inner[path[0]].name, changed(inner[path[0]].type, path[1:], new))
+        return pa.struct(inner)
+
+    at = leaf.path[0]
+    return types.set(at, pa.field(types.field(at).name, changed(types.field(at).type, leaf.path[1:], kind)))
+
+
+def without_times(schema: Any) -> Any:
+    """The same schema with text in place of the timestamps that pyarrow infers: other rows may hold other text."""
+    pa = arrow()
+
+    def plain(kind: Any) -> Any:
+        if pa.types.is_timestamp(kind):
+            return pa.string()
+        if pa.types.is_list(kind):
+            return pa.list_(plain(kind.value_type))
+        if pa.types.is_struct(kind):
+            return pa.struct([pa.field(f.name, plain(f.type)) for f in (kind.field(i) for i in range(kind.num_fields))])
+        return kind
+
+    types = pa.schema([pa.field(field.name, plain(field.type)) for field in schema])
+    return schema if types.equals(schema) else types

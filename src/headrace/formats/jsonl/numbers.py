@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from headrace.contracts.values import Ragged
-from headrace.formats.table.arrow_types import arrow
-from headrace.formats.table.values import BadValue
+from headrace.formats.table.arrow_types import arrow, innermost, is_list
+from headrace.formats.table.values import BadValue, Keys, name_of
 from headrace.io.json_text import load_json
 
-__all__ = ["any_beyond_exact", "check_numbers", "has_beyond_exact", "innermost", "integer_type"]
+__all__ = ["any_beyond_exact", "check_numbers", "has_beyond_exact", "integer_type"]
 
 
 SHOWN = 60
@@ -29,16 +29,9 @@ INFINITY = re.compile(r"\bInf\b")
 ROUNDS = 'A schema says what to do: schema={"NAME": headrace.Feature("float64")} rounds.'
 
 
-def innermost(kind: Any) -> Any:
-    """The value type of nested lists."""
-    while arrow().types.is_list(kind):
-        kind = kind.value_type
-    return kind
-
-
 def has_beyond_exact(array: Any) -> bool:
     """Whether any float in the array, nested or not, may be a rounded integer."""
-    while arrow().types.is_list(array.type):
+    while is_list(array.type):
         array = array.flatten()
     return bool((np.abs(array.to_numpy(zero_copy_only=False)) >= EXACT).any())
 
@@ -79,16 +72,20 @@ class _Fraction(float):
     __slots__ = ()
 
 
-def _numbers_at(line: Any, keys: tuple[str, ...], row: int) -> Iterator[_Integer | float]:
+def _numbers_at(line: Any, keys: Keys, row: int) -> Iterator[_Integer | float]:
     """The numbers under these keys of a line, including those in lists."""
     text = INFINITY.sub("Infinity", bytes(line).decode("utf-8", "replace").strip())
     try:
         value = load_json(text, parse_int=_Integer, parse_float=_Fraction)
     except ValueError as error:
         raise BadValue(row, "one JSON object a line", str(error)) from error
+    found = [value]
     for key in keys:
-        value = value.get(key) if isinstance(value, dict) else None
-    waiting = [value]
+        if key is None:
+            found = [item for value in found if isinstance(value, list) for item in value]
+        else:
+            found = [value.get(key) for value in found if isinstance(value, dict)]
+    waiting = found[::-1]
     while waiting:
         value = waiting.pop()
         if isinstance(value, list):
@@ -97,7 +94,7 @@ def _numbers_at(line: Any, keys: tuple[str, ...], row: int) -> Iterator[_Integer
             yield value
 
 
-def integer_type(lines: Sequence[bytes], keys: tuple[str, ...], kind: Any) -> Any:
+def integer_type(lines: Sequence[bytes], keys: Keys, kind: Any) -> Any:
     """The type of a column read as floats, some of them large: ``uint64`` if it holds them all.
 
     Raises:
@@ -110,19 +107,19 @@ def integer_type(lines: Sequence[bytes], keys: tuple[str, ...], kind: Any) -> An
     ):
         pa = arrow()
         found = pa.uint64()
-        while pa.types.is_list(kind):
+        while is_list(kind):
             found, kind = pa.list_(found), kind.value_type
         return found
     if len(whole) == len(numbers):
         row, beyond = next((row, number) for row, number in whole if not _is_int64(number))
         signs = any(number.startswith("-") for _, number in whole)
         expected = "integers of 64 bits" + (", with a sign, because others are negative" if signs else "")
-        raise BadValue(row, expected, beyond.shown, ROUNDS.replace("NAME", "/".join(keys)))
+        raise BadValue(row, expected, beyond.shown, ROUNDS.replace("NAME", name_of(keys)))
     for row, number in numbers:
         if not _is_held(number):
             exactly = " exactly, because there are fractions beside them" if isinstance(number, _Integer) else ""
             expected = ("integers" if exactly else "numbers") + " that float64 holds" + exactly
-            raise BadValue(row, expected, _shown_number(number), ROUNDS.replace("NAME", "/".join(keys)))
+            raise BadValue(row, expected, _shown_number(number), ROUNDS.replace("NAME", name_of(keys)))
     return kind
 
 
@@ -143,7 +140,7 @@ def _shown_number(number: _Integer | float) -> str:
     return number.shown if isinstance(number, _Integer) else "a number beyond float64"
 
 
-def check_numbers(array: Any, lines: Sequence[bytes], keys: tuple[str, ...], *, rounds: bool) -> None:
+def check_numbers(array: Any, lines: Sequence[bytes], keys: Keys, *, rounds: bool) -> None:
     """Check a column that was read as floats against its text.
 
     Args:
@@ -162,6 +159,6 @@ def check_numbers(array: Any, lines: Sequence[bytes], keys: tuple[str, ...], *, 
             continue
         for number in _numbers_at(line, keys, row):
             if _is_beyond(number) or not (rounds or _is_held(number)):
-                hint = "" if rounds else ROUNDS.replace("NAME", "/".join(keys))
+                hint = "" if rounds else ROUNDS.replace("NAME", name_of(keys))
                 expected = "numbers that float64 holds" + ("" if rounds else " exactly")
                 raise BadValue(row, expected, _shown_number(number), hint)

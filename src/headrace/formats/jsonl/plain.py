@@ -8,6 +8,7 @@ errors come from one reader. Both give the same columns.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch, Indices, Ragged
 from headrace.formats.jsonl.types import MOST_BYTES
+from headrace.formats.table.values import Keys
 from headrace.io.local.fileset import Buffers
 
 __all__ = ["PlainDecoder", "as_strings", "plain_decoder"]
@@ -34,7 +36,7 @@ class PlainDecoder:
 
     Args:
         features: The features to decode, by name.
-        paths: The keys that lead to each, outermost first.
+        paths: The keys that lead to each.
         exact: Whether an integer in a column of floats must not be rounded.
         only_known: Whether a line with other keys is not plain, unless they hold nothing.
     """
@@ -42,7 +44,7 @@ class PlainDecoder:
     def __init__(
         self,
         features: Mapping[str, Feature],
-        paths: Sequence[tuple[str, ...]],
+        paths: Sequence[Keys],
         *,
         exact: bool,
         only_known: bool = False,
@@ -77,7 +79,7 @@ class PlainDecoder:
 def plain_decoder(
     schema: Schema,
     names: Sequence[str],
-    paths: Mapping[str, tuple[str, ...]],
+    paths: Mapping[str, Keys],
     *,
     exact: bool,
     only_known: bool = False,
@@ -93,24 +95,26 @@ def plain_decoder(
     """
     ways = [paths.get(name, (name,)) for name in names]
     features = {name: schema[name] for name in names}
-    if not names or not _are_apart(ways) or not all(map(_is_known, features.values())):
+    if not names or not _are_apart(ways) or not all(map(_is_known, features.values(), ways)):
         return None
     return PlainDecoder(features, ways, exact=exact, only_known=only_known)
 
 
-def _are_apart(paths: Sequence[tuple[str, ...]]) -> bool:
+def _are_apart(paths: Sequence[Keys]) -> bool:
     """Whether no path is or leads to another one, and none is too deep."""
     ways = {path[:length] for path in paths for length in range(1, len(path))}
     return len(set(paths)) == len(paths) and ways.isdisjoint(paths) and max(map(len, paths)) <= MOST_DEPTH
 
 
-def _is_known(feature: Feature) -> bool:
+def _is_known(feature: Feature, way: Keys) -> bool:
+    if (None, None) in pairwise(way) or way.count(None) > len(feature.shape):
+        return False
     if feature.sparse or len(feature.shape) > MOST_DEPTH or (feature.default is not None and feature.shape):
         return False
     return feature.dtype == "str" or (not feature.is_text and np.dtype(feature.dtype).kind in "biuf")
 
 
-def _spec(path: tuple[str, ...], feature: Feature, *, exact: bool) -> tuple[Any, ...]:
+def _spec(path: Keys, feature: Feature, *, exact: bool) -> tuple[Any, ...]:
     depth = len(feature.shape)
     least, most = NO_LIMITS
     missing = _missing(feature)

@@ -9,22 +9,27 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
-import numpy as np
-
 from headrace._optional import require
 from headrace.contracts.feature import Feature
-from headrace.contracts.schema import Schema
 from headrace.errors import CorruptRecord, DataError, SchemaMismatch, UnsupportedData, Where
-from headrace.formats.jsonl.keys import find_new_key, keep_keys, repeated_key
-from headrace.formats.jsonl.numbers import has_beyond_exact, innermost, integer_type
-from headrace.formats.table.arrow_types import Leaf, arrow, arrow_compute, feature_of, leaves_of
-from headrace.formats.table.values import BadValue, twice_error
+from headrace.formats.jsonl.keys import (
+    array_at,
+    find_new_key,
+    keep_keys,
+    keys_of,
+    repeated_key,
+    replace_type,
+    without_times,
+)
+from headrace.formats.jsonl.numbers import has_beyond_exact, integer_type
+from headrace.formats.table.arrow_types import arrow, arrow_compute, feature_of, innermost, is_list, leaves_of
+from headrace.formats.table.values import BadValue, Keys, twice_error
 from headrace.io.json_text import ARRAY_HINT, TOO_DEEP, are_objects, load_json, too_deep
 
-__all__ = ["BadLine", "Found", "array_at", "damage_of", "damaged_lines", "infer", "parse", "parse_types"]
+__all__ = ["BadLine", "Found", "damage_of", "damaged_lines", "infer", "parse"]
 
-Found = Mapping[str, tuple[tuple[str, ...], Feature | DataError]]
-"""Feature name to its keys, outermost first, and its type or the error that explains why it has none."""
+Found = Mapping[str, tuple[Keys, Feature | DataError]]
+"""Feature name to its keys, and its type or the error that explains why it has none."""
 
 MOST_BYTES = (1 << 31) - 1
 SHOWN = 60
@@ -42,7 +47,7 @@ class BadLine(Exception):
 
 
 def infer(lines: Sequence[bytes]) -> Found:
-    """Infer the features of these lines. Lists of the same length in all lines have a fixed shape.
+    """Infer the features of these lines. Lists of the same length in all lines have a fixed shape, unless they hold objects.
 
     Raises:
         BadLine: A line is not a JSON object, or its types differ from those before it.
@@ -55,51 +60,37 @@ def infer(lines: Sequence[bytes]) -> Found:
         _check_bytes(lines)
         raise
     inferred = first.schema
-    types = given = _without_times(inferred)
+    types = given = without_times(inferred)
     # While inferring types, pyarrow drops leading nulls in lists. A second reading with explicit types gets the values right.
-    is_right = types is inferred and not any(arrow().types.is_list(leaf.type) for leaf in leaves)
+    is_right = types is inferred and not any(is_list(leaf.type) for leaf in leaves)
     table = first if is_right else parse(lines, types)
     faults: dict[str, DataError] = {}
     for leaf in leaves:
-        keys = _keys(first.schema, leaf.path)
+        keys = keys_of(first.schema, leaf.path)
         if arrow().types.is_floating(innermost(leaf.type)) and has_beyond_exact(array_at(table, keys)):
             try:
-                types = _replace_type(types, leaf, integer_type(lines, keys, leaf.type))
+                types = replace_type(types, leaf, integer_type(lines, keys, leaf.type))
             except BadValue as bad:
                 faults[leaf.name] = UnsupportedData(
                     Where(record=bad.row, feature=leaf.name), expected=bad.expected, found=bad.found, hint=bad.hint
                 )
     table = table if types is given else parse(lines, types)
-    found: dict[str, tuple[tuple[str, ...], Feature | DataError]] = {}
+    found: dict[str, tuple[Keys, Feature | DataError]] = {}
     for leaf in leaves_of(table.schema):
-        keys = _keys(table.schema, leaf.path)
+        keys = keys_of(table.schema, leaf.path)
         fault = twice_error(Where(feature=leaf.name)) if leaf.name in found else faults.get(leaf.name)
         found[leaf.name] = keys, fault or _feature_at(table, keys, Where(feature=leaf.name))
     return found
 
 
-def _feature_at(table: Any, keys: tuple[str, ...], where: Where) -> Feature | DataError:
+def _feature_at(table: Any, keys: Keys, where: Where) -> Feature | DataError:
     array = array_at(table, keys)
     try:
         feature = feature_of(_check_known(array.type, where), where)
     except DataError as error:
         return error
-    return Feature(feature.dtype, _shape(array, feature.shape))
-
-
-def _replace_type(types: Any, leaf: Leaf, kind: Any) -> Any:
-    """Replace the type of one column."""
-    pa = arrow()
-
-    def changed(field: Any, path: tuple[int, ...]) -> Any:
-        if not path:
-            return pa.field(field.name, kind)
-        inner = [field.type.field(at) for at in range(field.type.num_fields)]
-        inner[path[0]] = changed(inner[path[0]], path[1:])
-        return pa.field(field.name, pa.struct(inner))
-
-    at = leaf.path[0]
-    return types.set(at, changed(types.field(at), leaf.path[1:]))
+    shape, lists = _shape(array, feature.shape), keys.count(None)
+    return Feature(feature.dtype, (None,) * lists + shape[lists:])  # Objects in lists are few or many.
 
 
 def _check_bytes(lines: Sequence[bytes]) -> None:
@@ -128,32 +119,6 @@ def _check_known(kind: Any, where: Where) -> Any:
     return kind
 
 
-def _without_times(schema: Any) -> Any:
-    """The same schema with text in place of the timestamps that pyarrow infers: other rows may hold other text."""
-    pa = arrow()
-
-    def plain(kind: Any) -> Any:
-        if pa.types.is_timestamp(kind):
-            return pa.string()
-        if pa.types.is_list(kind):
-            return pa.list_(plain(kind.value_type))
-        if pa.types.is_struct(kind):
-            return pa.struct([pa.field(f.name, plain(f.type)) for f in (kind.field(i) for i in range(kind.num_fields))])
-        return kind
-
-    types = pa.schema([pa.field(field.name, plain(field.type)) for field in schema])
-    return schema if types.equals(schema) else types
-
-
-def _keys(schema: Any, path: tuple[int, ...]) -> tuple[str, ...]:
-    field = schema.field(path[0])
-    keys = [field.name]
-    for position in path[1:]:
-        field = field.type.field(position)
-        keys.append(field.name)
-    return tuple(keys)
-
-
 def _shape(array: Any, shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
     if not shape:
         return ()
@@ -162,55 +127,6 @@ def _shape(array: Any, shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
         len(lengths) > 0 and lengths[0] > 0 and bool((lengths == lengths[0]).all())
     )  # null reads as NaN, which never equals itself
     return (int(lengths[0]) if same else None, *_shape(array.flatten(), shape[1:]))
-
-
-def parse_types(schema: Schema, names: Sequence[str], paths: Mapping[str, tuple[str, ...]]) -> Any:
-    """The types passed to the JSON reader for these features.
-
-    Args:
-        schema: The features of the lines.
-        names: Those wanted.
-        paths: The keys that lead to a feature. One that is not among them is a key of that name.
-    """
-    tree: dict[str, Any] = {}
-    for name in names:
-        keys = paths.get(name, (name,))
-        at = tree
-        for key in keys[:-1]:
-            at = at.setdefault(key, {})
-        at[keys[-1]] = _json_type(schema[name])
-    return arrow().schema(_fields(tree))
-
-
-def _fields(tree: Mapping[str, Any]) -> list[Any]:
-    pa = arrow()
-    return [
-        pa.field(key, pa.struct(_fields(value)) if isinstance(value, dict) else value) for key, value in tree.items()
-    ]
-
-
-def _json_type(feature: Feature) -> Any:
-    """The JSON type of a feature: text for timestamps, integers for durations, one type of floats."""
-    pa = arrow()
-    if feature.is_text:
-        kind = pa.string()
-    else:
-        dtype = np.dtype(feature.dtype)
-        kind = {"M": pa.string(), "m": pa.int64(), "f": pa.float64(), "b": pa.bool_()}.get(dtype.kind)
-        kind = pa.from_numpy_dtype(dtype) if kind is None else kind
-    for _ in feature.shape:
-        kind = pa.list_(kind)
-    return kind
-
-
-def array_at(table: Any, keys: tuple[str, ...]) -> Any:
-    """The array under these keys."""
-    pa = arrow()
-    column = table.column(keys[0])
-    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    for key in keys[1:]:
-        array = arrow_compute().struct_field(array, [array.type.get_field_index(key)])
-    return array
 
 
 def parse(lines: Sequence[bytes], types: Any, *, is_given: bool = False, only_known: bool = False) -> Any:

@@ -1,4 +1,5 @@
-"""Pages that native code decodes: numbers, truth values, dates, points in time, text, bytes and lists of those, also in structs.
+"""Pages that native code decodes: numbers, truth values, dates, points in time, text, bytes and lists of those, also in structs, and fields of
+lists of structs.
 
 Nulls become what pyarrow's way makes of them: in place of a list an empty one, else the default, NaN or NaT.
 Everything else is left to pyarrow, damage included, so the verdict about a file is always its own.
@@ -23,7 +24,7 @@ from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch, Ragged
 from headrace.errors import DataError
 from headrace.formats.parquet.groups import MAGIC, Part, RowBlock, drop_oldest
-from headrace.formats.table.arrow_types import Leaf, arrow, leaves_of
+from headrace.formats.table.arrow_types import Leaf, arrow, is_list, leaves_of
 from headrace.io.engines import engines
 from headrace.io.local.mapped import MappedFile, guard_reads
 from headrace.io.threads import FORKS
@@ -212,14 +213,15 @@ class FilePages:
         number = self._columns.get(leaf.path)
         if number is None or self._chunks is None:
             return None
-        found = self._footer.schema.column(number)
-        types, kind, is_list = arrow().types, leaf.type, False
+        schema = self._footer.schema
+        found = schema.column(number)
+        types, kind, has_lists = arrow().types, leaf.type, is_list(leaf.type)
         most, empty, length = found.max_definition_level, -1, None
-        if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
-            empty = most - 1 - kind.value_field.nullable
+        if has_lists:
+            empty = most - 1 - _nullable_in_list(schema.to_arrow_schema().field(leaf.path[0]).type, leaf.path[1:])
             length = kind.list_size if types.is_fixed_size_list(kind) else None
-            kind, is_list = kind.value_type, True
-        if found.max_repetition_level != is_list or most > MOST_LEVEL or (is_list and empty < 0):
+            kind = kind.value_type
+        if found.max_repetition_level != has_lists or most > MOST_LEVEL or (has_lists and empty < 0):
             return None
         kind = kind.value_type if types.is_dictionary(kind) else kind
         stored = STORED.get(found.physical_type)
@@ -234,6 +236,18 @@ class FilePages:
         if is_bytes != (stored.size == 0) or (dtype is None) != is_bytes or (dtype and not _holds(stored, dtype)):
             return None
         return ColumnForm(number, stored.size, dtype, is_text, most, empty, length)
+
+
+def _nullable_in_list(kind: Any, path: Sequence[int]) -> int:
+    """How many may be null of the items of a list, the fields in them, and what lies between. ``path`` leads to the list and its field."""
+    nullable, is_inside = 0, False
+    while is_list(kind) or path:
+        is_inside = is_inside or is_list(kind)
+        field = kind.value_field if is_list(kind) else kind.field(path[0])
+        nullable += is_inside and field.nullable
+        path = path if is_list(kind) else path[1:]
+        kind = field.type
+    return nullable
 
 
 def _dtype_of(kind: Any, stored: Any) -> np.dtype[Any] | None:
@@ -297,8 +311,7 @@ def _width_of(kind: Any) -> int:
         return _width_of(kind.key_type) + _width_of(kind.item_type)
     if pa.types.is_struct(kind):
         return sum(_width_of(kind.field(number).type) for number in range(kind.num_fields))
-    is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
-    return _width_of(kind.value_type) if is_list else 1
+    return _width_of(kind.value_type) if is_list(kind) else 1
 
 
 class NativeColumns:

@@ -12,11 +12,11 @@ from headrace._native import check_strings
 from headrace.contracts.feature import Feature
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged
-from headrace.formats.table.arrow_types import Leaf, arrow, arrow_compute, tensor_order, tensor_shape
+from headrace.formats.table.arrow_types import Leaf, arrow, arrow_compute, is_list, tensor_order, tensor_shape
 from headrace.formats.table.leaves import RowOrigins, leaf_values, numbers_of
 from headrace.formats.table.values import BadValue, missing
 
-__all__ = ["from_arrow", "leaf_array", "take_from", "without_views"]
+__all__ = ["from_arrow", "inner_array", "leaf_array", "take_from", "without_views"]
 
 VIEWS = ("string_view", "binary_view")
 TEXTS = {13: ("i4", True), 14: ("i4", False), 34: ("i8", True), 35: ("i8", False)}
@@ -26,12 +26,22 @@ TEXTS = {13: ("i4", True), 14: ("i4", False), 34: ("i8", True), 35: ("i8", False
 def leaf_array(table: Any, leaf: Leaf, root: int) -> Any:
     """The array of one column of a table, with structs flattened; ``root`` is the position of its first column in ``table``."""
     column = table.column(root)
-    if len(leaf.path) > 1:
-        column = arrow_compute().struct_field(column, list(leaf.path[1:]))
-    chunks = getattr(column, "num_chunks", None)
-    if chunks is None or chunks == 1:  # Combining copies even one.
-        return column if chunks is None else column.chunk(0)
-    return _concatenate(column.chunks) if chunks else arrow().array([], column.type)
+    chunks = [inner_array(chunk, leaf.path[1:]) for chunk in getattr(column, "chunks", [column])]
+    if len(chunks) == 1:  # Combining copies even one.
+        return chunks[0]
+    return _concatenate(chunks) if chunks else arrow().array([], leaf.type)
+
+
+def inner_array(array: Any, path: Sequence[int]) -> Any:
+    """The field of structs at these positions, outermost first. That of a list of structs is a list of its values."""
+    if not path:
+        return array
+    if not is_list(array.type):
+        return inner_array(arrow_compute().struct_field(array, [path[0]]), path[1:])
+    values = inner_array(array.flatten(), path)
+    offsets = arrow().array(_offsets(array, fixed=arrow().types.is_fixed_size_list(array.type)))
+    mask = array.is_null() if array.null_count else None
+    return arrow().LargeListArray.from_arrays(offsets, values, mask=mask)
 
 
 def _concatenate(chunks: list[Any]) -> Any:
@@ -102,7 +112,7 @@ def _column(array: Any, shape: tuple[int | None, ...], feature: Feature, rows: R
         return leaf_values(array, feature, rows)
     types = arrow().types
     fixed = types.is_fixed_size_list(array.type)
-    if not (fixed or types.is_list(array.type) or types.is_large_list(array.type)):
+    if not is_list(array.type):
         raise BadValue(rows[0] if len(array) else 0, f"lists for the shape {feature.shape}", str(array.type))
     length = shape[0]
     is_even = fixed and array.type.list_size == length and array.null_count == 0

@@ -10,11 +10,12 @@ list, large_list of T                 ``(None, *shape of T)``
 fixed_size_list of n T                ``(n, *shape of T)``
 dictionary of T                       T
 struct                                one feature per field, named ``struct/field``
+list of structs                       one feature per field, of lists, named ``list/field``
 timestamp                             ``datetime64`` of the same unit; with a time zone: in UTC
 date32, date64                        ``datetime64[D]``, ``datetime64[ms]``
 time, duration                        ``timedelta64`` of the same unit (time: since midnight)
 decimal of up to 15 digits            ``float64``, which holds them exactly; of more: refused
-map, union, null, list of struct      refused
+map, union, null                      refused
 ====================================  =============================================================
 
 The schema that our writers leave in a file's own metadata, so that shapes and types come back as they were.
@@ -47,6 +48,8 @@ __all__ = [
     "arrow_type",
     "check_named_alike",
     "embedded_schema",
+    "innermost",
+    "is_list",
     "leaves_of",
     "misfits",
     "refuse_unreadable",
@@ -86,7 +89,7 @@ class Leaf:
     Args:
         name: Of the feature: the names on the way to it, with ``/`` between.
         path: Positions on the way: of the column, and of the field in each struct.
-        type: Of Arrow.
+        type: Of Arrow. Where the field is in a list of structs, a list of its values.
     """
 
     name: str
@@ -95,18 +98,43 @@ class Leaf:
 
 
 def leaves_of(schema: Any) -> Iterator[Leaf]:
-    """The columns of an Arrow schema, with structs flattened."""
+    """The columns of an Arrow schema, with structs and lists of structs flattened."""
     for position, field in enumerate(schema):
         yield from _leaves(field.name, (position,), field.type)
 
 
 def _leaves(name: str, path: tuple[int, ...], kind: Any) -> Iterator[Leaf]:
-    if arrow().types.is_struct(kind):
-        for position in range(kind.num_fields):
-            field = kind.field(position)
-            yield from _leaves(f"{name}/{field.name}", (*path, position), field.type)
+    held = innermost(kind)
+    if arrow().types.is_struct(held) and (held.num_fields or held is kind):
+        for position in range(held.num_fields):
+            field = held.field(position)
+            for leaf in _leaves(f"{name}/{field.name}", (*path, position), field.type):
+                yield Leaf(leaf.name, leaf.path, _in_lists(kind, leaf.type))
     else:
         yield Leaf(name, path, kind)
+
+
+def innermost(kind: Any) -> Any:
+    """The type of the values in lists, or in lists of lists; another type as it is."""
+    while is_list(kind):
+        kind = kind.value_type
+    return kind
+
+
+def is_list(kind: Any) -> bool:
+    """Whether a type is one of lists."""
+    types = arrow().types
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+
+
+def _in_lists(lists: Any, kind: Any) -> Any:
+    """A type in as many lists as another one has."""
+    if not is_list(lists):
+        return kind
+    inner, types = _in_lists(lists.value_type, kind), arrow().types
+    if types.is_fixed_size_list(lists):
+        return arrow().list_(inner, lists.list_size)
+    return arrow().large_list(inner) if types.is_large_list(lists) else arrow().list_(inner)
 
 
 def schema_of_leaves(leaves: list[Leaf], where: Where, *, embedded: Schema | None = None) -> Schema:
@@ -181,8 +209,8 @@ def feature_of(kind: Any, where: Where) -> Feature:
 
 
 def _axes_of(kind: Any) -> int:
-    types, axes = arrow().types, 0
-    while types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+    axes = 0
+    while is_list(kind):
         kind, axes = kind.value_type, axes + 1
     return axes
 

@@ -20,11 +20,13 @@ __all__ = [
     "MISSING_HINT",
     "NAT",
     "BadValue",
+    "Keys",
     "column_of",
     "convert_to_fit",
     "fill_of",
     "map_values",
     "missing",
+    "name_of",
     "point_in_time",
     "rows_in",
     "twice_error",
@@ -43,6 +45,15 @@ ZONED = re.compile(
 HOURS, MINUTES = 24, 60
 HELD = {"b": "biuf", "i": "biuf", "u": "biuf", "f": "biuf", "c": "biufc", "m": "ium", "M": "iuM", "U": "U", "S": "S"}
 """The kinds of values that each kind may hold. Integers count the unit of times."""
+
+
+Keys = tuple[str | None, ...]
+"""The keys that lead to a feature in nested objects, outermost first. ``None`` stands for the items of a list of objects."""
+
+
+def name_of(keys: Keys) -> str:
+    """The name of the feature under some keys: ``a/b``."""
+    return "/".join(key for key in keys if key is not None)
 
 
 class BadValue(Exception):

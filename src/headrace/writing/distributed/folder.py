@@ -26,9 +26,8 @@ from headrace.io.urls import is_url
 from headrace.sources.node import records_below, walk
 from headrace.sources.operations.stored import StoredNode
 from headrace.sources.source import Source
-from headrace.writing.distributed.parts import TASKS_PER_CORE
 from headrace.writing.distributed.unit_writer import UnitWriter, check_folder, write_units
-from headrace.writing.engines import EngineTask, RayTasks, TaskEngine, cores_of, free_cores_of_node
+from headrace.writing.engines import TASKS_PER_CORE, EngineTask, RayTasks, TaskEngine, cores_of, free_cores_of_node
 from headrace.writing.units import UNIT_BYTES, PlannedFile, Unit, WorkFolder, finish, join_whole
 
 __all__ = ["build_indexes", "check_nodes", "example_bytes", "groups_of", "refuse_memory", "run_in_folder", "tasks_of"]

@@ -23,8 +23,7 @@ from headrace.sources.open import open as open_source
 from headrace.sources.source import Source
 from headrace.sources.views import keep_features
 from headrace.writing.distributed.folder import build_indexes, example_bytes, refuse_memory
-from headrace.writing.distributed.parts import in_order, parts_of
-from headrace.writing.engines import EngineTask, TaskEngine, Threads, cores_of
+from headrace.writing.engines import EngineTask, TaskEngine, Threads, cores_of, in_order, parts_of
 
 __all__ = ["DecodedRows", "image_faults", "image_faults_by", "open_images"]
 
