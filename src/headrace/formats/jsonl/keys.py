@@ -249,16 +249,13 @@ def parse_types(schema: Schema, names: Sequence[str], paths: Mapping[str, Keys])
     tree: dict[str | None, Any] = {}
     for name in names:
         keys = paths.get(name, (name,))
-        at = tree
+        at: Any = tree
         for key in keys[:-1]:
-            at = at.setdefault(key, {})
-            if not isinstance(at, dict):
-                break
+            at = at.setdefault(key, {}) if isinstance(at, dict) else None
         if not isinstance(at, dict) or keys[-1] in at:
             expected = f"either {keys[0]!r} or what is in it"
-            raise SchemaMismatch(
-                Where(feature=name), expected=expected, found="both", hint="Open two sources, and zip() them."
-            )
+            hint = "Open two sources, and zip() them."
+            raise SchemaMismatch(Where(feature=name), expected=expected, found="both", hint=hint)
         kind = _json_type(schema[name])
         for _ in range(keys.count(None)):
             if not is_list(kind):
