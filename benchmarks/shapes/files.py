@@ -20,6 +20,7 @@ from benchmarks.shapes import protobuf_bytes
 from benchmarks.shapes.shape import BYTES, IMAGES, TEXT, Shape
 from benchmarks.shapes.values import Cells, digest_rows, make_cells
 
+OBJECTS = "items"  # the name of the list of objects
 GRID = 4  # parts of an image's height and width whose mean colours are compared
 
 
@@ -29,7 +30,7 @@ class ShapeFiles:
     def __init__(self, folder: Path, shape: Shape, rows: int, *, joined: bool = False) -> None:
         self._folder, self.shape, self.rows = folder, shape, rows
         self.shards = 1 if joined else min(shape.shards, rows)
-        key = f"{shape.data_text} {rows} {self.shards} {shape.group}"
+        key = f"{shape.data_text} {rows} {self.shards} {shape.group}" + (" objects" if shape.objects else "")
         name = "".join(letter if letter.isalnum() or letter in "-~" else "_" for letter in key)[:80]
         self.root = folder / "shapes" / f"{name}_{zlib.crc32(key.encode()):08x}"
 
@@ -215,7 +216,15 @@ def _write_jsonl(files: ShapeFiles, cells: dict[str, Cells]) -> None:
     for part, path in files.part_paths():
         with path.open("w", encoding="utf-8") as file:
             for row in rows[part]:
-                file.write(json.dumps(dict(zip(names, row, strict=True))) + "\n")
+                file.write(json.dumps(_with_objects(dict(zip(names, row, strict=True)), files.shape.keys)) + "\n")
+
+
+def _with_objects(row: dict[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
+    """The row with lists of as many values as one list of objects."""
+    if not keys:
+        return row
+    items = [dict(zip(keys, values, strict=True)) for values in zip(*(row.pop(key) for key in keys), strict=True)]
+    return row | {OBJECTS: items}
 
 
 def _arrow_dtype(column: Any) -> np.dtype:
@@ -242,6 +251,10 @@ def arrow_table(files: ShapeFiles, cells: dict[str, Cells]) -> Any:
         if found.lengths is not None:
             values = pa.ListArray.from_arrays(pa.array(found.bounds.astype(np.int32)), values)
         columns[name] = values
+    if keys := files.shape.keys:
+        lists = [columns.pop(key) for key in keys]
+        items = pa.StructArray.from_arrays([each.values for each in lists], keys)
+        columns[OBJECTS] = pa.ListArray.from_arrays(lists[0].offsets, items)
     return pa.table(columns)
 
 

@@ -17,7 +17,8 @@ The text is the name of a row: any shape can be measured by writing it down. Fir
 | ``k`` | the number of the row | |
 
 A shape is ``[784]`` or ``[375x500]``; a ragged one begins with a range: ``[20-500]``, ``[5-60x16]``. Then follow the batch size, and what
-differs from the usual: ``shuffled``, ``shards=1000``, ``group=16`` (records in a chunk), ``rows=200000``, ``crop=224``.
+differs from the usual: ``shuffled``, ``shards=1000``, ``group=16`` (records in a chunk), ``rows=200000``, ``crop=224``, ``objects`` (the ragged
+columns are the keys of one list of objects, as the messages of a chat are; ``jsonl`` and ``parquet`` only).
 """
 
 from __future__ import annotations
@@ -122,6 +123,7 @@ class Shape:
         group: Records in a chunk of ArrayRecord.
         full_rows: Rows of the full dataset, or 0 for about 32 MB.
         crop: Side of the random crops that images become, or 0.
+        objects: Whether the ragged columns are keys of one list of objects.
     """
 
     format: str
@@ -132,6 +134,7 @@ class Shape:
     group: int = 1
     full_rows: int = 0
     crop: int = 0
+    objects: bool = False
 
     @classmethod
     def parse(cls, text: str) -> Shape:
@@ -143,12 +146,19 @@ class Shape:
         names = {"batch": "batch", "shards": "shards", "group": "group", "rows": "full_rows", "crop": "crop"}
         for option in options:
             name, _, value = option.partition("=")
-            if option == "shuffled":
-                shape = replace(shape, shuffled=True)
+            if option in ("shuffled", "objects"):
+                shape = replace(shape, **{option: True})
             elif name in names and value.isdigit():
                 shape = replace(shape, **{names[name]: int(value)})
             else:
-                raise ValueError(f"{option!r} is none of shuffled, {', '.join(f'{known}=' for known in names)}")
+                raise ValueError(
+                    f"{option!r} is none of shuffled, objects, {', '.join(f'{known}=' for known in names)}"
+                )
+        ranges = {column.lengths for column in shape.columns if column.lengths}
+        if shape.objects and (format not in ("jsonl", "parquet") or len(ranges) != 1):
+            raise ValueError(
+                f"{text!r}: objects are in jsonl and parquet, and have ragged columns of one range, as in 2s5[1-9]"
+            )
         return shape
 
     def __str__(self) -> str:
@@ -156,6 +166,7 @@ class Shape:
         for name, value, usual in (("shards", self.shards, 1), ("group", self.group, 1), ("crop", self.crop, 0)):
             options += [f"{name}={value}"] if value != usual else []
         options += [f"rows={self.full_rows}"] if self.full_rows else []
+        options += ["objects"] if self.objects else []
         return " ".join([self.data_text, *options])
 
     @property
@@ -168,6 +179,11 @@ class Shape:
         """About how many bytes a row holds."""
         each = 12 if self.format in ("tfrecord", "sequence", "jsonl") else 0  # every value carries its name
         return sum(column.row_bytes + each * column.count for column in self.columns)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The columns that are keys of a list of objects."""
+        return tuple(name for name, column in self.names if self.objects and column.lengths)
 
     @property
     def image(self) -> Column | None:

@@ -72,7 +72,8 @@ def _column(shape: Shape, name: str, column: Column, rows: int) -> Cells:
     lengths = None
     count = rows
     if column.lengths is not None:
-        lengths = rng.integers(column.lengths[0], column.lengths[1] + 1, rows)
+        of_all = np.random.default_rng(rows) if shape.objects else rng  # the columns of objects have as many values
+        lengths = of_all.integers(column.lengths[0], column.lengths[1] + 1, rows)
         count = int(lengths.sum())
     if column.kind in TEXT + BYTES:
         return Cells(_strings(rng, column, count * prod(column.shape)), lengths)

@@ -73,7 +73,7 @@ def shorten_path(path: str) -> str:
         return path
 
 
-def _hide_secrets(url: str) -> str:
+def hide_secrets(url: str) -> str:
     """A URL without the query and the password of HTTP. In a store, "?" and "@" are parts of names."""
     if url[:4].lower() != "http":
         return url
@@ -108,7 +108,7 @@ class Where:
         parts = []
         if self.path is not None:
             # A query may hold a signature, and the part before the host a password. Neither may be logged; `path` has the full URL.
-            parts.append(_hide_secrets(self.path) if "://" in self.path else shorten_path(self.path))
+            parts.append(hide_secrets(self.path) if "://" in self.path else shorten_path(self.path))
         if self.record is not None:
             parts.append(f"record {self.record}")
         if self.offset is not None:

@@ -47,6 +47,8 @@ OPENED = [
     ("ours:loader", "jsonl 1w9+1i16[0-6]+1f64+2f64[3]+1t batch=9"),
     ("ours:loader_opened", "jsonl 1f64"),
     ("ours:loader", "parquet 1f32+1f64+1i7+1i15+1i31+1i63+2s5~2+1w9+1i16[0-6]+1f32[4] batch=9 shuffled"),
+    ("ours:loader", "jsonl 1s4~3[0-4]+1w20[0-4]+1i7[0-4]+1k batch=9 objects"),
+    ("ours:loader", "parquet 1s4~3[0-4]+1w20[0-4]+1i7[0-4]+1k batch=9 shuffled objects"),
     ("ours:records", "array_record 1b90 batch=4 shuffled group=8"),
     ("ours:records", "array_record 1d300-900 batch=1 shuffled"),
 ]
@@ -79,10 +81,14 @@ def test_the_text_of_a_shape_names_it():
 
 
 @pytest.mark.parametrize(
-    "text", ["tfrecords 1f32", "tfrecord 1x32", "tfrecord 1f32 batch", "tfrecord 1f32 speed=9", "csv 1f32[2"]
+    "text",
+    [
+        *("tfrecords 1f32", "tfrecord 1x32", "tfrecord 1f32 batch", "tfrecord 1f32 speed=9", "csv 1f32[2"),
+        *("csv 1f32[0-2] objects", "jsonl 1f32 objects", "jsonl 1f32[0-2]+1s3[0-5] objects"),
+    ],
 )
 def test_what_is_no_shape_is_refused(text):
-    with pytest.raises(ValueError, match="none of|no column"):
+    with pytest.raises(ValueError, match="none of|no column|objects are in"):
         Shape.parse(text)
 
 

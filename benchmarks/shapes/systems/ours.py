@@ -10,7 +10,7 @@ import numpy as np
 
 import headrace as hr
 from benchmarks.compare.tasks import import_all
-from benchmarks.shapes.files import ShapeFiles
+from benchmarks.shapes.files import OBJECTS, ShapeFiles
 from benchmarks.shapes.reading import Reading, Records
 
 _SEEDS = count()
@@ -76,7 +76,7 @@ def _columns(files: ShapeFiles) -> Callable[[Mapping[str, Any]], dict[str, Any]]
         if files.shape.format == "npy":
             (name,) = names
             return {name: batch["values"]}
-        return {name: _plain(batch[name]) for name in names}
+        return {name: _plain(batch[f"{OBJECTS}/{name}" if name in files.shape.keys else name]) for name in names}
 
     return columns
 

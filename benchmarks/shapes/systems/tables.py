@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.shapes.files import ShapeFiles
+from benchmarks.shapes.files import OBJECTS, ShapeFiles
 from benchmarks.shapes.reading import Reading
 
 
@@ -49,7 +49,8 @@ def json_loads(files: ShapeFiles) -> Reading:
                     yield list(map(json.loads, lines))
 
     def columns(batch: list[Any]) -> dict[str, Any]:
-        return {name: [row[name] for row in batch] for name, _ in files.shape.names}
+        found = {name: [row[name] for row in batch] for name, _ in files.shape.names if name not in files.shape.keys}
+        return found | {key: [[item[key] for item in row[OBJECTS]] for row in batch] for key in files.shape.keys}
 
     return Reading(files=files, epoch=epoch, columns=columns)
 
@@ -69,7 +70,8 @@ def pyarrow_parquet(files: ShapeFiles) -> Reading:
                 }
 
     def columns(batch: dict[str, Any]) -> dict[str, Any]:
-        return {name: _plain(value) if isinstance(value, pa.Array) else value for name, value in batch.items()}
+        found = {name: _plain(value) if isinstance(value, pa.Array) else value for name, value in batch.items()}
+        return _without_objects(files, found)
 
     return Reading(files=files, epoch=epoch, columns=columns)
 
@@ -93,7 +95,17 @@ def hugging_face(files: ShapeFiles) -> Reading:
 
 
 def _named(files: ShapeFiles, table: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _rows(table[name]) for name, _ in files.shape.names}
+    return {name: _rows(column) for name, column in _without_objects(files, table).items()}
+
+
+def _without_objects(files: ShapeFiles, table: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns by name, those of the keys of objects, too. Objects may be a list of dicts or a dict of lists."""
+    keys = files.shape.keys
+    found = {name: table[name] for name, _ in files.shape.names if name not in keys}
+    for key in keys:
+        rows = table[OBJECTS]
+        found[key] = [row[key] if isinstance(row, dict) else [item[key] for item in row] for row in rows]
+    return found
 
 
 def _rows(column: Any) -> Any:
@@ -102,7 +114,7 @@ def _rows(column: Any) -> Any:
 
 
 def _from_arrow(files: ShapeFiles, table: pa.Table) -> dict[str, Any]:
-    return {name: _plain(table.column(name)) for name, _ in files.shape.names}
+    return _without_objects(files, {name: _plain(table.column(name)) for name in table.column_names})
 
 
 def _plain(column: Any) -> Any:

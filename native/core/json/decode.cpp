@@ -308,7 +308,7 @@ class Run {
     bool put_no_list(std::size_t number) {
         const Decoder::Object& object = decoder_.objects_[number];
         const auto may_miss = [&](std::size_t k) { return decoder_.specs_[k].may_miss; };
-        if (object.level != 0 || !std::ranges::all_of(object.below, may_miss)) return false;
+        if (!std::ranges::all_of(object.below, may_miss)) return false;
         end_lists(number);
         return true;
     }
@@ -316,8 +316,9 @@ class Run {
     /// Returns whether the value may be missing.
     bool put_missing(std::size_t k) {
         const Spec& spec = decoder_.specs_[k];
-        if (!spec.may_miss || !spec.lists.empty()) return false;
-        if (spec.depth != 0) end_list(k, 0);
+        if (!spec.may_miss) return false;
+        if (spec.depth != spec.lists.size()) end_list(k, spec.lists.size());
+        else if (!spec.lists.empty()) return false;
         else if (spec.kind == Kind::text) texts_[k].add(std::as_bytes(std::span(spec.words)));
         else if (spec.kind == Kind::boolean) numbers_[k].add(static_cast<std::uint8_t>(spec.fill));
         else numbers_[k].add(spec.fill);

@@ -60,8 +60,8 @@ class Decoder {
 
     /// The columns; nothing if any line is not plain. A plain line is one object in JSON (RFC 8259) without line ends
     /// inside, with each wanted key at most once and without escapes in keys, and every value as its spec says: null or
-    /// missing only where it may be (an object is missing with all that is in it; in a list of objects, nothing is),
-    /// whole numbers in digits only, finite floats that are normal or zero, text in UTF-8 without NUL or lone
+    /// missing only where it may be (an object is missing with all that is in it; in a list of objects, only lists may
+    /// be), whole numbers in digits only, finite floats that are normal or zero, text in UTF-8 without NUL or lone
     /// surrogates, no null in lists, and nesting of other values of at most `most_depth`.
     [[nodiscard]] std::optional<std::vector<Column>> decode(const std::vector<Bytes>& lines,
                                                             const std::shared_ptr<Pool>& pool) const;

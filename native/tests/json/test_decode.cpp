@@ -282,12 +282,19 @@ void test_lists_of_objects() {
     for (const std::string& bad :
          {R"({)" + good + "}", R"({"role": null, )" + good + "}", R"({"role": "a", "role": "b", )" + good + "}",
           R"({"role": ["a"], )" + good + "}", std::string("null"), std::string("5"), std::string("[]"),
-          std::string(R"({"role": "a", "n": 1, "p": {"tags": []}})"), std::string(R"({"role": "a")"),
-          std::string(R"({"role": "a", "n": 1, "p": {"tags": []}, "calls": null})"),
-          std::string(R"({"role": "a", "n": 1, "p": null, "calls": []})"),
+          std::string(R"({"role": "a", "p": {"tags": []}})"), std::string(R"({"role": "a")"),
+          std::string(R"({"role": "a", "n": 1, "p": 5, "calls": []})"),
           std::string(R"({"role": "a", "n": 1, "p": {"tags": []}, "calls": [{}]})")}) {
         check(!decode(specs, {R"({"i": 1, "m": [)" + bad + "]}"}), bad);
         check(!decode(specs, {R"({"i": 1, "m": [{"role": "a", )" + good + "}, " + bad + "]}"}), bad);
+    }
+    for (const char* const lists :
+         {"", R"(, "calls": null)", R"(, "p": null)", R"(, "p": {"tags": null}, "calls": [])"}) {
+        const auto empty = decode(specs, {R"({"i": 1, "m": [{"role": "a", "n": 1)" + std::string(lists) + "}]}"});
+        check(empty.has_value(), lists);
+        for (const std::size_t k : {2U, 3U})
+            check(offsets_of((*empty)[k], 0) == std::vector<std::int64_t>{0, 1} &&
+                  offsets_of((*empty)[k], 1) == std::vector<std::int64_t>{0, 0});
     }
     for (const char* const bad : {R"({"i": 1, "m": {}})", R"({"i": 1, "m": 5})", R"({"i": 1, "m": [)",
                                   R"({"i": 1, "m": [{)", R"({"i": 1, "m": [], "m": []})", R"({"i": 1, "m": nul})"})

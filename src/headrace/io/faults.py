@@ -12,7 +12,16 @@ from types import TracebackType
 from typing import Literal
 
 from headrace import _optional
-from headrace.errors import CorruptFile, DataError, HeadraceError, NoFiles, Unreachable, UnsupportedData, Where
+from headrace.errors import (
+    CorruptFile,
+    DataError,
+    HeadraceError,
+    NoFiles,
+    Unreachable,
+    UnsupportedData,
+    Where,
+    hide_secrets,
+)
 from headrace.io.names import whole_set_hint
 from headrace.io.urls import lost_slash_hint
 
@@ -24,6 +33,7 @@ __all__ = [
     "UnsizedResponse",
     "as_headrace_error",
     "cache_emptied_error",
+    "cause_of",
     "close_quietly",
     "file_changed_error",
     "file_exists_error",
@@ -279,6 +289,11 @@ def as_headrace_error(error: Exception, url: str, *, act: str = "read") -> Excep
             where, expected="keys without empty parts, '.', '..' and control characters", found=repr(odd[1]), hint=hint
         )
     return _answer_error(text, where, status, reason, act)
+
+
+def cause_of(error: Exception, url: str) -> Exception | None:
+    """The error that another one is raised from; ``None`` where its text may hold the password or the signature of a URL."""
+    return error if hide_secrets(url) == url else None
 
 
 def _answer_error(text: str, where: Where, status: int, reason: str, act: str) -> Unreachable:
