@@ -47,8 +47,8 @@ OPENED = [
     ("ours:loader", "jsonl 1w9+1i16[0-6]+1f64+2f64[3]+1t batch=9"),
     ("ours:loader_opened", "jsonl 1f64"),
     ("ours:loader", "parquet 1f32+1f64+1i7+1i15+1i31+1i63+2s5~2+1w9+1i16[0-6]+1f32[4] batch=9 shuffled"),
-    ("ours:loader", "jsonl 1s4~3[0-4]+1w20[0-4]+1i7[0-4]+1k batch=9 objects"),
-    ("ours:loader", "parquet 1s4~3[0-4]+1w20[0-4]+1i7[0-4]+1k batch=9 shuffled objects"),
+    ("ours:loader", "jsonl 1s4[0-4]~3+1w9-20[0-4]+1i7[0-4]+1k batch=9 objects"),
+    ("ours:loader", "parquet 1s4[0-4]~3+1w9-20[0-4]+1i7[0-4]+1k batch=9 shuffled objects"),
     ("ours:records", "array_record 1b90 batch=4 shuffled group=8"),
     ("ours:records", "array_record 1d300-900 batch=1 shuffled"),
 ]

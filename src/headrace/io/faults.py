@@ -33,7 +33,6 @@ __all__ = [
     "UnsizedResponse",
     "as_headrace_error",
     "cache_emptied_error",
-    "cause_of",
     "close_quietly",
     "file_changed_error",
     "file_exists_error",
@@ -256,12 +255,20 @@ def as_headrace_error(error: Exception, url: str, *, act: str = "read") -> Excep
     """Convert an error of obstore to one of Headrace.
 
     Args:
-        error: The error. Headrace's own are returned unchanged.
+        error: The error. Headrace's own are returned unchanged. Others lose their text if that may hold the password or the signature of the
+            URL: a traceback shows the error from which ours is raised.
         url: The object.
         act: What failed: ``"read"`` or ``"write"``.
     """
     if isinstance(error, DataError):
         return error
+    ours = _converted(error, url, act)
+    if hide_secrets(url) != url:
+        error.args = ("(a text that may hold the password or the signature of the URL)",)
+    return ours
+
+
+def _converted(error: Exception, url: str, act: str) -> Exception:
     kinds = _optional.require("obstore", extra="cloud").exceptions
     text = str(error)
     status, code, reason = _parse_answer(error)
@@ -289,11 +296,6 @@ def as_headrace_error(error: Exception, url: str, *, act: str = "read") -> Excep
             where, expected="keys without empty parts, '.', '..' and control characters", found=repr(odd[1]), hint=hint
         )
     return _answer_error(text, where, status, reason, act)
-
-
-def cause_of(error: Exception, url: str) -> Exception | None:
-    """The error that another one is raised from; ``None`` where its text may hold the password or the signature of a URL."""
-    return error if hide_secrets(url) == url else None
 
 
 def _answer_error(text: str, where: Where, status: int, reason: str, act: str) -> Unreachable:

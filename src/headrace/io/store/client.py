@@ -17,7 +17,7 @@ from weakref import WeakSet
 
 from headrace import _optional
 from headrace.errors import Unreachable, UnsupportedData, Where
-from headrace.io.faults import as_headrace_error, cause_of
+from headrace.io.faults import as_headrace_error
 from headrace.io.system import most_open, number_setting
 from headrace.io.threads import start_thread
 from headrace.io.urls import Url
@@ -242,7 +242,7 @@ def store_of(client: StoreClient, url: Url) -> Any:
             open_store = module.from_url if url.lists else module.HTTPStore.from_url
             made = open_store(url.store, **options)
         except Exception as error:
-            raise as_headrace_error(error, url.store) from cause_of(error, url.store)
+            raise as_headrace_error(error, url.store) from error
         found = made
     client.stores[url.store] = found  # behind all others: the one used least recently goes first
     for least in list(client.stores)[: -min(MOST_STORES, most_open())]:

@@ -15,7 +15,6 @@ from headrace.io.faults import (
     NoRanges,
     UnsizedResponse,
     as_headrace_error,
-    cause_of,
     file_changed_error,
     has_answer,
 )
@@ -155,7 +154,7 @@ async def fetch_one(ask: RangeRequest) -> FetchedRange:
             except Exception as error:
                 if left:
                     continue
-                raise as_headrace_error(error, ask.url) from cause_of(error, ask.url)
+                raise as_headrace_error(error, ask.url) from error
             wanted = version.size if ask.stop is None else min(ask.stop, version.size) - ask.start
             if len(content) == wanted:
                 return FetchedRange(content, version)
@@ -175,16 +174,15 @@ async def _start_request(client: StoreClient, ask: RangeRequest) -> Any:
         return await obstore.get_async(store_of(client, url), url.key, options=options)
     except Exception as error:
         if ask.version is not None and isinstance(error, obstore.exceptions.PreconditionError):
-            raise _object_changed_error(ask, "another version") from cause_of(error, ask.url)
+            raise _object_changed_error(ask, "another version") from error
         ours = as_headrace_error(error, ask.url)
         if ask.stop is None and isinstance(ours, NoRanges):
-            raise _whole_refused_error(ask.url) from cause_of(error, ask.url)
+            raise _whole_refused_error(ask.url) from error
         if ask.version is not None and isinstance(ours, NoRanges):
             if ours.is_whole:
-                raise _whole_instead_error(ask) from cause_of(error, ask.url)
-            found = f"a refusal of bytes {ask.start} to {ask.stop}"
-            raise _object_changed_error(ask, found) from cause_of(error, ask.url)
-        raise ours from cause_of(error, ask.url)
+                raise _whole_instead_error(ask) from error
+            raise _object_changed_error(ask, f"a refusal of bytes {ask.start} to {ask.stop}") from error
+        raise ours from error
 
 
 async def fetch_version(url: str) -> Version:
@@ -196,8 +194,7 @@ async def fetch_version(url: str) -> Version:
         except Exception as error:
             ours = as_headrace_error(error, url)
             if isinstance(ours, NoFiles) or place.lists or not (has_answer(error) or isinstance(ours, UnsizedResponse)):
-                refused = isinstance(ours, NoRanges)
-                raise (_whole_refused_error(url) if refused else ours) from cause_of(error, url)
+                raise (_whole_refused_error(url) if isinstance(ours, NoRanges) else ours) from error
         return _version((await _start_request(client, RangeRequest(url))).meta)
 
 
@@ -260,7 +257,7 @@ def _stream_once(url: str, version: Version, part_bytes: int) -> Iterator[memory
         except StopAsyncIteration:
             return None
         except Exception as error:
-            raise as_headrace_error(error, url) from cause_of(error, url)
+            raise as_headrace_error(error, url) from error
 
     size = 0
     while (part := submit(url, following).result()) is not None:
@@ -292,7 +289,7 @@ def stream_plainly(url: str, part_bytes: int) -> Iterator[bytes]:
         found = f"{type(error).__name__}: {error}"
         hint = "Try again later, or copy the file to this machine."
         kind = LostConnection if isinstance(error, (HTTPException, ConnectionError)) else Unreachable
-        raise kind(Where(path=url), expected="the whole object", found=found, hint=hint) from cause_of(error, url)
+        raise kind(Where(path=url), expected="the whole object", found=found, hint=hint) from error
     if wanted not in (None, size):
         raise _body_cut_off_error(url, 0, wanted, size)
 
@@ -363,4 +360,4 @@ async def _read_small(url: str) -> bytes:
         except FileNotFoundError:
             return b""
         except Exception as error:
-            raise as_headrace_error(error, url) from cause_of(error, url)
+            raise as_headrace_error(error, url) from error
