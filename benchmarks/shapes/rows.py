@@ -192,12 +192,14 @@ csv 100i14
 jsonl 5f64+5i31
 jsonl 1w500-2000+1i7 batch=64
 jsonl 20s8+1f64[8]
+jsonl 1s4-9[2-8]~4+1w20-300[2-8]+1k batch=64 objects
 parquet 20f32 batch=1024
 parquet 5i7+5i15+5i31+5i63 shuffled
 parquet 10s8~100+1i31 shuffled
 parquet 1w100-1000+1i31 batch=64
 parquet 1i<50000[20-500]
 parquet 1f32[128]+1i31 shuffled
+parquet 1f64[0-20]+1i14[0-20]+1s8~20 shuffled objects
 """
 SWEPT = tuple(Row(name=text, shape=Shape.parse(text)) for text in _SWEPT.split("\n") if text)
 """Along every axis: the number and kind of columns, sizes of values, ragged lengths, batches, chunks and shards."""

@@ -95,7 +95,8 @@ def hugging_face(files: ShapeFiles) -> Reading:
 
 
 def _named(files: ShapeFiles, table: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _rows(column) for name, column in _without_objects(files, table).items()}
+    columns, keys = _without_objects(files, table), files.shape.keys
+    return {name: column if name in keys else _rows(column) for name, column in columns.items()}
 
 
 def _without_objects(files: ShapeFiles, table: Mapping[str, Any]) -> dict[str, Any]:
