@@ -262,13 +262,13 @@ def as_headrace_error(error: Exception, url: str, *, act: str = "read") -> Excep
     """
     if isinstance(error, DataError):
         return error
-    ours = _converted(error, url, act)
+    ours = _convert(error, url, act)
     if hide_secrets(url) != url:
         error.args = ("(a text that may hold the password or the signature of the URL)",)
     return ours
 
 
-def _converted(error: Exception, url: str, act: str) -> Exception:
+def _convert(error: Exception, url: str, act: str) -> Exception:
     kinds = _optional.require("obstore", extra="cloud").exceptions
     text = str(error)
     status, code, reason = _parse_answer(error)
