@@ -1,5 +1,4 @@
-"""Pages that native code decodes: numbers, truth values, dates, points in time, text, bytes and lists of those, also in structs, and fields of
-lists of structs.
+"""Pages that native code decodes: numbers, truth values, dates, points in time, text, bytes and lists of those, also in (lists of) structs.
 
 Nulls become what pyarrow's way makes of them: in place of a list an empty one, else the default, NaN or NaT.
 Everything else is left to pyarrow, damage included, so the verdict about a file is always its own.
@@ -27,6 +26,7 @@ from headrace.formats.parquet.groups import MAGIC, Part, RowBlock, drop_oldest
 from headrace.formats.table.arrow_types import Leaf, arrow, is_list, leaves_of
 from headrace.io.engines import engines
 from headrace.io.local.mapped import MappedFile, guard_reads
+from headrace.io.system import cached_property
 from headrace.io.threads import FORKS
 
 __all__ = ["NativeColumns", "codecs_of", "read_codecs"]
@@ -188,6 +188,10 @@ class FilePages:
         elif self._chunks is not None:
             self._columns = _first_columns(footer)
 
+    @cached_property
+    def _arrow_schema(self) -> Any:
+        return self._footer.schema.to_arrow_schema()
+
     def _is_like(self, other: FilePages) -> bool:
         if self._chunks is None or other._chunks is None or not self._footer.schema.equals(other._footer.schema):
             return False
@@ -199,9 +203,7 @@ class FilePages:
         if leaf.name not in self._forms:
             self._forms[leaf.name] = self._find_form(leaf)
         form = self._forms[leaf.name]
-        if form is None or not _becomes(form, feature):
-            return None
-        return form
+        return form if form is not None and _becomes(form, feature) else None
 
     def open(self, form: ColumnForm, feature: Feature, group: int, groups: int, *, verify: bool) -> ColumnPages:
         """A reader of one column of some row groups."""
@@ -213,12 +215,11 @@ class FilePages:
         number = self._columns.get(leaf.path)
         if number is None or self._chunks is None:
             return None
-        schema = self._footer.schema
-        found = schema.column(number)
+        found = self._footer.schema.column(number)
         types, kind, has_lists = arrow().types, leaf.type, is_list(leaf.type)
         most, empty, length = found.max_definition_level, -1, None
         if has_lists:
-            empty = most - 1 - _nullable_in_list(schema.to_arrow_schema().field(leaf.path[0]).type, leaf.path[1:])
+            empty = most - 1 - _nullable_in_list(self._arrow_schema.field(leaf.path[0]).type, leaf.path[1:])
             length = kind.list_size if types.is_fixed_size_list(kind) else None
             kind = kind.value_type
         if found.max_repetition_level != has_lists or most > MOST_LEVEL or (has_lists and empty < 0):
