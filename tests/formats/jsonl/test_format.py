@@ -837,3 +837,23 @@ def test_large_integers_in_objects_in_lists(put):
     path = put({"m": [{"x": 0.5}]}, {"m": [{"x": 2**53 + 1}]})
     with pytest.raises((SchemaMismatch, UnsupportedData), match="float64 holds exactly"):
         _ = hr.open(path)[1]
+
+
+@pytest.mark.parametrize(
+    ("first", "later", "name", "expected"),
+    [
+        ({"m": []}, {"m": [{"r": 5}, {"r": 6}]}, "m/r", [5, 6]),
+        ({"m": None}, {"m": {"r": [5, 6]}}, "m/r", [5, 6]),
+        ({"m": [{"q": 1}]}, {"m": [{"r": 5}, {"r": 6}]}, "m/r", [5, 6]),
+        ({"m": {"q": 1}}, {"m": {"r": [5, 6]}}, "m/r", [5, 6]),
+        ({"m": [{"p": None}]}, {"m": [{"p": {"r": 5}}, {"p": {"r": 6}}]}, "m/p/r", [5, 6]),
+        ({"m": {"p": []}}, {"m": {"p": [{"r": 5}, {"r": 6}]}}, "m/p/r", [5, 6]),
+        ({"m": 1}, {"m/r": [5, 6]}, "m/r", [5, 6]),
+        ({"x": 1}, {"m/r": [5, 6]}, "m/r", [5, 6]),
+    ],
+)
+def test_keys_that_occur_late_are_read_where_the_first_rows_leave_room(put, first, later, name, expected):
+    source = hr.open(put(*[first] * 300, later), schema={name: hr.Feature("int64", (None,))})
+    assert source[300][name].tolist() == expected
+    if first == {"m": []}:  # A list says more than a null.
+        assert hr.open(put({"m": None}, *[first] * 300, later), schema=source.schema)[301][name].tolist() == expected

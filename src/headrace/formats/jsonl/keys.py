@@ -52,22 +52,25 @@ def find_keys(lines: Sequence[bytes], names: Collection[str]) -> Mapping[str, Ke
 
     Args:
         lines: The first lines. Damaged ones are ignored.
-        names: The features. One that no line has is a key of the whole name.
+        names: The features. One that no line has is where lists without items, nulls and other objects leave room for it, else a key of the
+            whole name.
 
     Raises:
         UnsupportedData: Keys of two kinds give one name.
     """
     found: dict[str, Keys] = {name: (name,) for name in names}
-    nested = {name: dict[Keys, None]() for name in names if "/" in name}
+    nested = {name: (dict[Keys, None](), dict[Keys, None]()) for name in names if "/" in name}
     for line in lines if nested else ():
         with suppress(ValueError):
             value = _load(line)
-            for name, ways in nested.items():
+            for name, (ways, rooms) in nested.items():
                 ways.update(dict.fromkeys(_ways(value, name)))
-    for name, ways in nested.items():
+                rooms.update(dict.fromkeys(_rooms(value, name)))
+    for name, (ways, rooms) in nested.items():
         if len(ways) > 1:
             raise twice_error(Where(feature=name))
-        found[name] = next(iter(ways), (name,))
+        likely = sorted(rooms, key=lambda keys: keys.count(None), reverse=True)  # A null says less than a list.
+        found[name] = next(iter(ways or likely), (name,))
     return found
 
 
@@ -81,6 +84,21 @@ def _ways(value: Any, name: str) -> Iterator[Keys]:
         elif name.startswith(f"{key}/"):
             for way in _ways(inner, name[len(key) + 1 :]):
                 yield (key, *way)
+
+
+def _rooms(value: Any, name: str) -> Iterator[Keys]:
+    """Where a feature may be that is not there: in a list, in place of a null, or in an object."""
+    for key, inner in value if isinstance(value, _Object) else ():
+        rest = name[len(key) + 1 :]
+        if not name.startswith(f"{key}/"):
+            continue
+        if type(inner) is list:
+            deeper = [way for item in inner for way in _rooms(item, rest)]
+            yield from ((key, None, *way) for way in deeper or [tuple(rest.split("/"))])
+        elif isinstance(inner, _Object):
+            yield from ((key, *way) for way in list(_rooms(inner, rest)) or [tuple(rest.split("/"))])
+        elif inner is None:
+            yield (key, *rest.split("/"))
 
 
 def keep_keys(lines: Sequence[bytes], names: Collection[str], integers: Collection[str] = ()) -> list[bytes]:
