@@ -52,6 +52,7 @@ SPECIAL_FILES = (
 )
 DESCRIPTORS = re.compile(r"/proc/\d+(/task/\d+)?/fd|/dev/fd")
 """Folders in which a name is what a process has open."""
+ADDRESS = re.compile(r"https?://[^\s\"'()<>]+")
 MOST_LINKS = 40
 """Links that the system follows, one after the other."""
 
@@ -255,16 +256,16 @@ def as_headrace_error(error: Exception, url: str, *, act: str = "read") -> Excep
     """Convert an error of obstore to one of Headrace.
 
     Args:
-        error: The error. Headrace's own are returned unchanged. Others lose their text if that may hold the password or the signature of the
-            URL: a traceback shows the error from which ours is raised.
+        error: The error. Headrace's own are returned unchanged. Others lose the password and the query of the URL, because a traceback shows
+            the error from which ours is raised.
         url: The object.
         act: What failed: ``"read"`` or ``"write"``.
     """
     if isinstance(error, DataError):
         return error
     ours = _convert(error, url, act)
-    if hide_secrets(url) != url:
-        error.args = ("(a text that may hold the password or the signature of the URL)",)
+    if hide_secrets(url) != url:  # All else stays: what a server answered is read from the text again.
+        error.args = (ADDRESS.sub(lambda found: hide_secrets(found[0]), str(error)),)
     return ours
 
 

@@ -535,17 +535,19 @@ def _with_a_date_that_is_none(handler):
     give(handler, 200, CONTENT, Last_Modified="yesterday")
 
 
+@pytest.mark.parametrize("query", ["", "?signature=secret"])
 @pytest.mark.parametrize("answer", [_without_head, _without_length, _in_chunks, _with_a_date_that_is_none])
-def test_servers_without_head_length_or_date_send_the_whole_file(plain_server, answer):
+def test_servers_without_head_length_or_date_send_the_whole_file(plain_server, answer, query):
     plain_server.answer = answer
-    file = RemoteFile(f"{plain_server.url}/x.bin")
+    url = f"{plain_server.url}/x.bin{query}"
+    file = RemoteFile(url)
     assert (file.size, file.head) == (len(CONTENT), CONTENT[:4096])
     assert bytes(file.read(9000, 20)) == CONTENT[9000:9020]
     assert b"".join(RemoteStream(file)) == CONTENT
     again = pickle.loads(pickle.dumps(file))
     again.expect(file.signature)
     assert bytes(again.read(5, 5)) == CONTENT[5:10]
-    other = RemoteFile(f"{plain_server.url}/x.bin", expected=RemoteFile(f"{plain_server.url}/x.bin").signature)
+    other = RemoteFile(url, expected=RemoteFile(url).signature)
     plain_server.answer = lambda handler: _in_chunks(handler, CONTENT[:-1])
     with pytest.raises(CorruptFile, match="changed"):
         other.read(0, 1)
