@@ -10,6 +10,7 @@ import numpy as np
 
 from headrace.contracts.values import Ragged
 from headrace.formats.table.arrow_types import arrow, innermost, is_list
+from headrace.formats.table.leaves import numbers_or_zero
 from headrace.formats.table.values import BadValue, Keys, name_of
 from headrace.io.json_text import load_json
 
@@ -33,7 +34,7 @@ def has_beyond_exact(array: Any) -> bool:
     """Whether any float in the array, nested or not, may be a rounded integer."""
     while is_list(array.type):
         array = array.flatten()
-    return bool((np.abs(array.to_numpy(zero_copy_only=False)) >= EXACT).any())
+    return bool((np.abs(numbers_or_zero(array)) >= EXACT).any())
 
 
 def any_beyond_exact(columns: Iterable[Any]) -> bool:

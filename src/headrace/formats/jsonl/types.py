@@ -23,6 +23,7 @@ from headrace.formats.jsonl.keys import (
 )
 from headrace.formats.jsonl.numbers import has_beyond_exact, integer_type
 from headrace.formats.table.arrow_types import arrow, arrow_compute, feature_of, innermost, is_list, leaves_of
+from headrace.formats.table.leaves import numbers_or_zero
 from headrace.formats.table.values import BadValue, Keys, twice_error
 from headrace.io.json_text import ARRAY_HINT, TOO_DEEP, are_objects, load_json, too_deep
 
@@ -122,10 +123,8 @@ def _check_known(kind: Any, where: Where) -> Any:
 def _shape(array: Any, shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
     if not shape:
         return ()
-    lengths = arrow_compute().list_value_length(array).to_numpy(zero_copy_only=False)
-    same = (
-        len(lengths) > 0 and lengths[0] > 0 and bool((lengths == lengths[0]).all())
-    )  # null reads as NaN, which never equals itself
+    lengths = numbers_or_zero(arrow_compute().list_value_length(array))
+    same = not array.null_count and len(lengths) > 0 and lengths[0] > 0 and bool((lengths == lengths[0]).all())
     return (int(lengths[0]) if same else None, *_shape(array.flatten(), shape[1:]))
 
 

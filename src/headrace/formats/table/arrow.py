@@ -13,7 +13,7 @@ from headrace.contracts.feature import Feature
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged
 from headrace.formats.table.arrow_types import Leaf, arrow, arrow_compute, is_list, tensor_order, tensor_shape
-from headrace.formats.table.leaves import RowOrigins, leaf_values, numbers_of
+from headrace.formats.table.leaves import RowOrigins, integers, is_null, leaf_values, numbers_of, numbers_or_zero
 from headrace.formats.table.values import BadValue, missing
 
 __all__ = ["from_arrow", "inner_array", "leaf_array", "take_from", "without_views"]
@@ -29,7 +29,7 @@ def leaf_array(table: Any, leaf: Leaf, root: int) -> Any:
     chunks = [inner_array(chunk, leaf.path[1:]) for chunk in getattr(column, "chunks", [column])]
     if len(chunks) == 1:  # Combining copies even one.
         return chunks[0]
-    return _concatenate(chunks) if chunks else arrow().array([], leaf.type)
+    return _concatenate(chunks) if chunks else arrow().nulls(0, leaf.type)
 
 
 def inner_array(array: Any, path: Sequence[int]) -> Any:
@@ -39,7 +39,7 @@ def inner_array(array: Any, path: Sequence[int]) -> Any:
     if not is_list(array.type):
         return inner_array(arrow_compute().struct_field(array, [path[0]]), path[1:])
     values = inner_array(array.flatten(), path)
-    offsets = arrow().array(_offsets(array, fixed=arrow().types.is_fixed_size_list(array.type)))
+    offsets = integers(_offsets(array, fixed=arrow().types.is_fixed_size_list(array.type)))
     mask = array.is_null() if array.null_count else None
     return arrow().LargeListArray.from_arrays(offsets, values, mask=mask)
 
@@ -68,7 +68,7 @@ def take_from(table: Any, rows: Sequence[int] | npt.NDArray[np.int64]) -> Any:
     """Rows of a table by number."""
     pa = arrow()
     try:
-        return table.take(pa.array(rows))
+        return table.take(integers(rows))
     except NotImplementedError:  # Arrow cannot do it for views.
         return pa.concat_tables([table.slice(int(row), 1) for row in rows])
 
@@ -168,7 +168,7 @@ def _transpose(array: Any, shape: Sequence[int], order: Sequence[int]) -> Any:
     size = array.type.list_size
     one = np.arange(size).reshape(shape).transpose(order).reshape(-1)
     places = (np.arange(len(array))[:, None] * size + one).reshape(-1)
-    return _lists(_values(array).take(arrow().array(places)), size, array)
+    return _lists(_values(array).take(integers(places)), size, array)
 
 
 def _fold(array: Any, length: int) -> Any:
@@ -199,9 +199,9 @@ def _offsets(array: Any, *, fixed: bool) -> npt.NDArray[np.int64]:
     offsets = np.zeros(count + 1, np.int64)
     lengths: Any = np.full(count, array.type.list_size, np.int64) if fixed else None
     if lengths is None:
-        lengths = numbers_of(arrow_compute().list_value_length(array).fill_null(0))
+        lengths = numbers_or_zero(arrow_compute().list_value_length(array))
     elif array.null_count:
-        lengths[array.is_null().to_numpy(zero_copy_only=False)] = 0
+        lengths[is_null(array)] = 0
     np.cumsum(lengths, out=offsets[1:])
     return offsets
 
@@ -210,7 +210,7 @@ def _with_defaults(array: Any, feature: Feature, rows: RowOrigins, at: int) -> A
     """The column of an array in which whole rows are missing: they are the default."""
     if feature.default is None or rows.above is not None or not feature.is_fixed:
         raise missing(rows[at])
-    held = array.is_valid().to_numpy(zero_copy_only=False)
+    held = ~is_null(array)
     places = np.concatenate([np.zeros(1, np.int64), np.cumsum(held)])
     column = _column(array.drop_null(), feature.shape, feature, RowOrigins(rows, places))
     filled = np.empty((len(array), *column.shape[1:]), feature.numpy_dtype)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -14,9 +15,9 @@ from headrace.contracts.strings import Strings
 from headrace.formats.table.arrow_types import EXACT_DIGITS, arrow, arrow_compute, arrow_type
 from headrace.formats.table.values import NAT, BadValue, missing, point_in_time
 
-__all__ = ["RowOrigins", "leaf_values", "numbers_of"]
+__all__ = ["NUMBERS", "RowOrigins", "integers", "is_null", "leaf_values", "numbers_of", "numbers_or_zero", "scalar"]
 
-NUMBERS = ("u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8")
+NUMBERS: tuple[str, ...] = ("u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8")
 FIRST_NUMBER = 2
 """The dtypes of Arrow's integers and floats in the order of their ids, and the first id: parts of its binary interface."""
 FILLED = ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8")
@@ -59,6 +60,47 @@ def numbers_of(array: Any) -> npt.NDArray[Any] | None:
     return found
 
 
+def numbers_or_zero(array: Any) -> npt.NDArray[Any]:
+    """Integers, floats or truth values, 0 where one is missing."""
+    numbers = numbers_of(array)
+    if numbers is None:
+        numbers = _truths_of(array)
+    return np.where(is_null(array), numbers.dtype.type(0), numbers) if array.null_count else numbers
+
+
+def is_null(array: Any) -> npt.NDArray[np.bool_]:
+    """Which values are missing."""
+    return _truths_of(array.is_null())
+
+
+def _truths_of(array: Any) -> npt.NDArray[np.bool_]:
+    """Truth values, with any value where one is missing."""
+    if not len(array):
+        return np.zeros(0, np.bool_)
+    begin = array.offset // 8
+    size = (array.offset % 8 + len(array) + 7) // 8
+    bits = np.unpackbits(np.frombuffer(array.buffers()[1], np.uint8, size, begin), bitorder="little")
+    return bits[array.offset % 8 :][: len(array)].view(np.bool_)
+
+
+def integers(values: Sequence[int] | npt.NDArray[np.int64]) -> Any:
+    """An Arrow array of these 64-bit integers. ``pyarrow.array`` makes the same, but first imports pandas where it is installed."""
+    pa = arrow()
+    data = pa.py_buffer(np.ascontiguousarray(values, np.int64))
+    return pa.Array.from_buffers(pa.int64(), len(values), [None, data], 0)
+
+
+def scalar(value: Any, kind: Any) -> Any:
+    """A number, or large text or bytes, as a scalar of an Arrow type. ``pyarrow.scalar`` makes the same, but first imports pandas."""
+    pa = arrow()
+    if isinstance(value, str | bytes):
+        data = value.encode() if isinstance(value, str) else value
+        parts = [pa.py_buffer(np.array([0, len(data)], np.int64)), pa.py_buffer(data)]
+    else:
+        parts = [pa.py_buffer(np.array([value], NUMBERS[kind.id - FIRST_NUMBER]))]
+    return pa.Array.from_buffers(kind, 1, [None, *parts], 0)[0]
+
+
 def leaf_values(array: Any, feature: Feature, rows: RowOrigins) -> Any:
     """The values of an array without lists, as a column. Missing ones are the default, which need not fit the type of the array.
 
@@ -71,7 +113,7 @@ def leaf_values(array: Any, feature: Feature, rows: RowOrigins) -> Any:
     if array.null_count:
         fill = _default_of(feature)
         if fill is None and kind not in "fmM":
-            raise missing(rows[int(np.flatnonzero(_nulls(array))[0])])
+            raise missing(rows[int(np.flatnonzero(is_null(array))[0])])
     if kind not in "mM":
         return _numbers(array, feature, rows, np.nan if array.null_count and fill is None else fill)
     found = _times(array, feature, rows)
@@ -83,14 +125,10 @@ def _default_of(feature: Feature) -> Any:
     return feature.default if np.ndim(feature.default) == 0 else None
 
 
-def _nulls(array: Any) -> npt.NDArray[np.bool_]:
-    return np.asarray(array.is_null().to_numpy(zero_copy_only=False))
-
-
 def _fill_in(found: npt.NDArray[Any], array: Any, fill: Any) -> npt.NDArray[Any]:
     """The values that were found in an array, and ``fill`` where it has none."""
     found = np.array(found)
-    found[_nulls(array)] = np.array(fill, found.dtype)
+    found[is_null(array)] = np.array(fill, found.dtype)
     return found
 
 
@@ -99,29 +137,20 @@ def _numbers(array: Any, feature: Feature, rows: RowOrigins, fill: Any) -> npt.N
     types, dtype, given = arrow().types, feature.numpy_dtype, array
     is_float = types.is_floating(array.type)
     if dtype.kind == "b" and (is_float or types.is_integer(array.type)):
-        found = _truths(_without_nulls(array), rows)
+        found = _truths(numbers_or_zero(array), rows)
         return found if fill is None else _fill_in(found, given, fill)
     if dtype.kind == "b" and types.is_temporal(array.type):
         raise BadValue(rows[0] if len(array) else 0, "bool", str(array.type))
     if dtype.kind == "f" and types.is_integer(array.type):
-        found = _integers_as_floats(_without_nulls(array), dtype, rows)
+        found = _integers_as_floats(numbers_or_zero(array), dtype, rows)
         return found if fill is None else _fill_in(found, given, fill)
     if not (is_float and dtype.kind == "f"):  # NumPy knows all floats.
         array = _cast(array, feature, rows)
     if fill is not None and dtype in FILLED and array.type == arrow_type(Feature(dtype)):
-        array, fill = array.fill_null(arrow().scalar(np.array(fill, dtype).item(), array.type)), None
+        array, fill = array.fill_null(scalar(np.array(fill, dtype).item(), array.type)), None
     # Arrow's memory is read-only and shared: a batch is the caller's own, so rows are copied when they are picked.
-    found = _narrow(np.ascontiguousarray(_without_nulls(array)), dtype, rows)
+    found = _narrow(np.ascontiguousarray(numbers_or_zero(array)), dtype, rows)
     return found if fill is None else _fill_in(found, given, fill)
-
-
-def _without_nulls(array: Any) -> npt.NDArray[Any]:
-    """The numbers of an array, and 0 where one is missing."""
-    numbers = numbers_of(array)
-    if numbers is None:
-        filled = array.fill_null(arrow().scalar(0).cast(array.type)) if array.null_count else array
-        return np.asarray(filled.to_numpy(zero_copy_only=False))
-    return np.where(_nulls(array), numbers.dtype.type(0), numbers) if array.null_count else numbers
 
 
 def _truths(numbers: npt.NDArray[Any], rows: RowOrigins) -> npt.NDArray[np.bool_]:
@@ -149,8 +178,8 @@ def _text(array: Any, feature: Feature, rows: RowOrigins) -> Strings:
     if array.null_count:
         fill = _default_of(feature)
         if fill is None:
-            raise missing(rows[int(np.flatnonzero(_nulls(array))[0])])
-        array = array.fill_null(arrow().scalar(fill, large))
+            raise missing(rows[int(np.flatnonzero(is_null(array))[0])])
+        array = array.fill_null(scalar(fill, large))
     try:
         return Strings.from_arrow(array)
     except ValueError as error:
@@ -165,20 +194,35 @@ def _times(array: Any, feature: Feature, rows: RowOrigins) -> npt.NDArray[Any]:
     if types.is_string(array.type) or types.is_large_string(array.type):
         return _points_in_text(array, dtype, rows)
     if types.is_integer(array.type):
-        numbers = _cast(array, feature, rows, arrow().int64()).fill_null(NAT).to_numpy(zero_copy_only=False)
-        return np.array(numbers, np.int64).view(dtype)
+        return _numbers_or_nat(_cast(array, feature, rows, arrow().int64())).view(dtype)
     if types.is_timestamp(array.type) and dtype == np.dtype("M8[D]"):
         return _days(array, rows)
     try:
-        found = _cast(array, feature, rows).to_numpy(zero_copy_only=False)
+        return _times_of(_cast(array, feature, rows)).astype(dtype)
     except TypeError as error:  # Arrow has no such unit.
         raise BadValue(rows[0] if len(array) else 0, str(dtype), str(array.type)) from error
-    return np.array(found, dtype)
+
+
+def _times_of(array: Any) -> npt.NDArray[Any]:
+    """Points in time, durations or days of Arrow in NumPy's unit of the same name, NaT where one is missing. A copy."""
+    pa = arrow()
+    if pa.types.is_date32(array.type):
+        return _numbers_or_nat(array.cast(pa.int32()).cast(pa.int64())).view("M8[D]")
+    code = "m8" if pa.types.is_duration(array.type) else "M8"
+    return _numbers_or_nat(array.cast(pa.int64())).view(f"{code}[{array.type.unit}]")
+
+
+def _numbers_or_nat(array: Any) -> npt.NDArray[np.int64]:
+    """A copy of 64-bit integers, with that of NaT where one is missing."""
+    found = np.array(numbers_of(array), np.int64)
+    if array.null_count:
+        found[is_null(array)] = NAT
+    return found
 
 
 def _days(array: Any, rows: RowOrigins) -> npt.NDArray[Any]:
     """Points in time that are midnights. Arrow would leave out the time of day, and takes the day of a time zone, not of UTC."""
-    points = array.cast(arrow().timestamp(array.type.unit), safe=False).to_numpy(zero_copy_only=False)
+    points = _times_of(array.cast(arrow().timestamp(array.type.unit), safe=False))
     days = points.astype("M8[D]")
     wrong = np.flatnonzero((days.astype(points.dtype) != points) & ~np.isnat(points))
     if len(wrong):
@@ -196,7 +240,7 @@ def _points_in_text(array: Any, dtype: np.dtype[Any], rows: RowOrigins) -> npt.N
     kinds += [pa.timestamp(kind.unit, "UTC") for kind in kinds if pa.types.is_timestamp(kind)]
     for kind in kinds:
         with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
-            return np.array(array.cast(kind).to_numpy(zero_copy_only=False), dtype)
+            return _times_of(array.cast(kind)).astype(dtype)
     texts = ["NaT" if text is None else text for text in array.to_pylist()]
     found = np.full(len(texts), "NaT", dtype)
     for position, text in enumerate(texts):
@@ -257,7 +301,7 @@ def _floats(array: Any) -> Any:
     # Both the digits and the power of ten are exact, so only their quotient is rounded.
     whole = getattr(pa, f"decimal{kind.bit_width}")(kind.precision, 0)
     digits = pa.Array.from_buffers(whole, len(array), array.buffers(), array.null_count, array.offset)
-    return arrow_compute().divide(digits.cast(pa.float64()), 10.0**kind.scale)
+    return arrow_compute().divide(digits.cast(pa.float64()), scalar(10.0**kind.scale, pa.float64()))
 
 
 def _first_bad(array: Any, wanted: Any, rows: RowOrigins) -> int:

@@ -12,6 +12,7 @@ from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged
 from headrace.errors import UnsupportedData, Where
 from headrace.formats.table.arrow_types import arrow, arrow_type
+from headrace.formats.table.leaves import NUMBERS, integers
 from headrace.formats.table.values import BadValue
 
 __all__ = ["to_arrow"]
@@ -39,6 +40,8 @@ def _array(column: Any, shape: tuple[int | None, ...], feature: Feature, kind: A
         flat = np.ascontiguousarray(column, feature.numpy_dtype)
         if pa.types.is_date32(kind):
             _check_days(flat)
+        if flat.dtype.str[1:] in NUMBERS:  # without importing pandas, as `pyarrow.array` does where it is installed
+            return pa.Array.from_buffers(kind, flat.size, [None, pa.py_buffer(flat)], 0)
         return pa.array(flat, kind)
     if isinstance(column, list):
         column = _as_ragged(column)
@@ -55,7 +58,7 @@ def _array(column: Any, shape: tuple[int | None, ...], feature: Feature, kind: A
     if column.offsets[-1] > MOST_OFFSET:
         raise BadValue(0, "less than 2**31 values in one block", f"{column.offsets[-1]}")
     inner = _array(column.values, shape[1:], feature, kind.value_type)
-    return pa.ListArray.from_arrays(pa.array(column.offsets.astype(np.int32)), inner)
+    return pa.ListArray.from_arrays(integers(column.offsets).cast(pa.int32()), inner)
 
 
 def _check_lengths(rows: Any, length: int, feature: Feature) -> None:
