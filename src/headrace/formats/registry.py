@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import replace as replace_fields
 from functools import cache, partial
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.contracts.csv import CSV
 from headrace.contracts.records import Format
@@ -40,23 +40,38 @@ __all__ = [
 ]
 
 
+class OwnFormat(NamedTuple):
+    """What is known of a format of this package before its module is loaded, which takes longer than reading a small file."""
+
+    place: str
+    """Its module and name."""
+    suffixes: tuple[str, ...] = ()
+    """As in its :class:`~headrace.contracts.records.Format`."""
+    begins: bytes | None = None
+    """A pattern of the first bytes of all files that its ``knows`` accepts; ``None``: it accepts none."""
+
+
 OWN = {
-    "tfrecord": "tfrecord.format:FORMAT",
-    "array_record": "array_record.format:FORMAT",
-    "recordio": "recordio.format:FORMAT",
-    "riegeli": "array_record.format:RIEGELI",
-    "npy": "npy.format:FORMAT",
-    "image_folder": "image_folder.format:FORMAT",
-    "npz": "npz.format:FORMAT",
-    "npy_folder": "example_files.format:NPY_FOLDER",
-    "npz_folder": "example_files.format:NPZ_FOLDER",
-    "parquet": "parquet.format:FORMAT",
-    "jsonl": "jsonl.format:FORMAT",
-    "avro": "avro.format:FORMAT",
-    "webdataset": "webdataset.format:FORMAT",
-    "csv": "csv.format:FORMAT",
+    "tfrecord": OwnFormat(
+        "tfrecord.format:FORMAT", (".tfrecord", ".tfrecords", ".tfrec", ".tfr", ".record"), rb".{7}\0.{4}"
+    ),
+    "array_record": OwnFormat(
+        "array_record.format:FORMAT", (".array_record", ".arrayrecord", ".riegeli"), rb"\x83\xaf\x70\xd1"
+    ),
+    "recordio": OwnFormat("recordio.format:FORMAT", (".recordio", ".rec", ".pbr", ".rio"), rb"\x0a\x23\xd7\xce"),
+    "riegeli": OwnFormat("array_record.format:RIEGELI"),
+    "npy": OwnFormat("npy.format:FORMAT", (".npy",), rb"\x93NUMPY"),
+    "image_folder": OwnFormat("image_folder.format:FORMAT"),
+    "npz": OwnFormat("npz.format:FORMAT", (".npz",), rb"PK\x03\x04"),
+    "npy_folder": OwnFormat("example_files.format:NPY_FOLDER"),
+    "npz_folder": OwnFormat("example_files.format:NPZ_FOLDER"),
+    "parquet": OwnFormat("parquet.format:FORMAT", (".parquet", ".pq"), rb"PAR1"),
+    "jsonl": OwnFormat("jsonl.format:FORMAT", (".jsonl", ".ndjson", ".jsonlines"), rb"(?:\xef\xbb\xbf)?\s*\{"),
+    "avro": OwnFormat("avro.format:FORMAT", (".avro",), rb"Obj\x01"),
+    "webdataset": OwnFormat("webdataset.format:FORMAT", (".tar", ".wds"), rb"[^\0]{,256}\0"),
+    "csv": OwnFormat("csv.format:FORMAT", (".csv", ".tsv", ".tab", ".psv")),
 }
-"""The module of each format of this package, in the order of detection."""
+"""The formats of this package, in the order of detection."""
 GROUP = "headrace.formats"
 """The group of entry points."""
 NAME = re.compile(r"[a-z][a-z0-9_]*")
@@ -133,7 +148,7 @@ def _find(name: str) -> Format | None:
 
 def _load_own(name: str) -> Format:
     if name not in _loaded:
-        module, _, value = OWN[name].partition(":")
+        module, _, value = OWN[name].place.partition(":")
         _loaded[name] = getattr(import_module(f"headrace.formats.{module}"), value)
     return _loaded[name]
 
@@ -149,6 +164,11 @@ def each_format(*, installed: bool = True) -> Iterator[Format]:
     Each format is loaded when the iteration reaches it.
     """
     yield from map(_load_own, OWN)
+    yield from _others(installed=installed)
+
+
+def _others(*, installed: bool) -> Iterator[Format]:
+    """The formats that are not our own."""
     yield from list(_registered.values())
     for name in _entries() if installed else ():
         if name not in OWN and name not in _registered and not isinstance(found := _try_entry(name), UnknownFormat):
@@ -223,7 +243,10 @@ def parse_csv_options(name: str | CSV | None) -> CSV | None:
 def format_of_content(head: bytes, *, installed: bool = True) -> Format | None:
     """The format that the first bytes of a file identify, or ``None``. ``installed`` is as in :func:`format_of_name`."""
     if head:
-        for found in each_format(installed=installed):
+        for own, known in OWN.items():
+            if known.begins is not None and re.match(known.begins, head, re.DOTALL) and _load_own(own).knows(head):
+                return _load_own(own)
+        for found in _others(installed=installed):
             if found.knows(head):
                 return found
     return None
@@ -244,7 +267,10 @@ def format_of_name(path: str | os.PathLike[str], *, installed: bool = True) -> s
         name = name.removesuffix(suffix)
     name = SHARD_END.sub("", name)
     candidates = dict.fromkeys((name, NUMBER_END.sub("", name)))
-    for found in each_format(installed=installed):
+    for own, known in OWN.items():
+        if any(candidate.endswith(known.suffixes) for candidate in candidates):
+            return own
+    for found in _others(installed=installed):
         if any(candidate.endswith(found.suffixes) for candidate in candidates):
             return found.name
     return None
@@ -270,4 +296,5 @@ def strip_shard(path: str) -> str:
 
 def endings() -> list[str]:
     """One file suffix, such as ``.tfrecord``, for each format that has any."""
-    return [found.suffixes[0] for found in each_format() if found.suffixes]
+    own = [known.suffixes[0] for known in OWN.values() if known.suffixes]
+    return own + [found.suffixes[0] for found in _others(installed=True) if found.suffixes]
