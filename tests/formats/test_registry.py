@@ -1,12 +1,15 @@
 """Formats that are registered, and those that installed distributions bring."""
 
 import os
+import re
 import subprocess
 import sys
+import tarfile
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.formats.golden import GOLDEN
 from tests.formats.toy_table import FORMAT
 
 import headrace as hr
@@ -37,6 +40,36 @@ def test_a_name_is_taken_once():
     for name in OWN:
         with pytest.raises(ValueError, match=f"'{name}' is taken by Headrace"):
             register(replace(FORMAT, name=name), replace=True)
+
+
+def test_what_is_known_before_loading_is_what_the_formats_say(tmp_path):
+    tar = tmp_path / "a.tar"
+    with tarfile.open(tar, "w") as archive:
+        archive.add(__file__, "a.txt")
+    heads = [path.read_bytes()[:4096] for path in (*GOLDEN.rglob("*.*"), tar) if path.is_file()]
+    heads += [b"", b"{", b'\xef\xbb\xbf \n{"a": 1}\n', b"a,b\n1,2\n", bytes(512), b"Obj\x01"]
+    known = set()
+    for name, own in OWN.items():
+        found = format_named(name)
+        assert own.suffixes == found.suffixes
+        fitting = [head for head in heads if found.knows(head)]
+        known |= {name} if fitting else set()
+        assert all(own.begins is not None and re.match(own.begins, head, re.DOTALL) for head in fitting)
+    assert known == {name for name, own in OWN.items() if own.begins is not None}
+
+
+def test_only_formats_that_fit_are_loaded(tmp_path):
+    (tmp_path / "a.csv").write_text("x,y\n1,2\n")
+    (tmp_path / "b.jsonl").write_text('{"x": 1}\n')
+    code = (
+        "import sys, headrace as hr; hr.open(sys.argv[1]); "
+        "print(sorted(name.split('.')[2] for name in sys.modules if name.startswith('headrace.formats.') and name.endswith('.format')))"
+    )
+    for name, loaded in (("a.csv", "['csv']"), ("b.jsonl", "['jsonl']")):
+        done = subprocess.run(
+            [sys.executable, "-c", code, str(tmp_path / name)], capture_output=True, text=True, check=True
+        )
+        assert done.stdout.strip() == loaded
 
 
 def test_unknown_formats_are_refused():

@@ -588,7 +588,7 @@ class Stateless:
         ({"threads": "auto"}, "threads must be an integer, got 'auto'"),
         ({"workers": 1.0}, "workers must be an integer, got 1.0"),
         ({"start_method": 3}, "start_method must be 'fork'"),
-        ({"prefetch": None}, "prefetch must be an integer, got None"),
+        ({"prefetch": "2"}, "prefetch must be an integer, got '2'"),
         ({"to": np.ndarray}, "to must be 'numpy', 'torch' or 'jax'"),
         ({"source": Stateless()}, "a source, which has len"),
         ({"source": None}, "a source, which has len"),

@@ -196,3 +196,22 @@ def test_a_way_that_changes_keeps_jobs_small():
         make_jobs(sizer, 1, {True: 4_000, False: 3_000}, 100_000)
         sizes[sizer.cuts].append(sizer.inline_batches)
     assert max(sizes[True]) <= 10 < max(sizes[False])
+
+
+@pytest.mark.parametrize(("megabytes", "ahead"), [(1, 4), (5, 4), (11, 2), (17, 2), (100, 2)])
+def test_few_large_jobs_are_made_in_advance(megabytes, ahead):
+    """Those of 32 MB, or one for each of two threads."""
+    sizer = JobSizer(can_grow=False)
+    assert sizer.limit_ahead(4, 2) == 4  # before the first one
+    run = BatchRun(0, 0, 0, 8, 0, 8, 1, is_last=False)
+    sizer.note(Block(run, [{}], bytes=megabytes << 20, reading_ns=1_000_000))
+    assert sizer.limit_ahead(4, 2) == ahead
+    assert sizer.limit_ahead(4, 4) == 4
+
+
+def test_many_small_batches_count_by_their_job():
+    sizer = JobSizer(can_grow=True)
+    run = BatchRun(0, 0, 0, 8, 0, 8, 4, is_last=False)
+    for _ in range(20):
+        sizer.note(Block(run, [{}] * 4, bytes=4 << 20, reading_ns=40_000), passed=True)
+    assert sizer.limit_ahead(100, 1) == 8

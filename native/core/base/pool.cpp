@@ -51,30 +51,45 @@ std::byte* map_memory(std::size_t size) {
     return static_cast<std::byte*>(found);
 }
 
-#if defined(MADV_HUGEPAGE)
-// In pages of 2 MiB, if the system has them: one page fault instead of 512. A huge page must be aligned, so map more
-// than needed and return the ends.
+// Blocks that stay in use move to pages of 2 MiB, which copies fill by 5 to 15 % faster. New ones have small pages: a
+// virtual machine that returns free memory to its host takes up to 4 ms for a large page that it has to ask for again,
+// twice as long as for 512 small ones, so a first epoch of photographs took 0.5 s instead of 0.24 (2026-11-29).
 constexpr std::size_t huge_page = std::size_t{2} << 20;
 constexpr std::size_t huge_from = 2 * huge_page;
+constexpr std::uint32_t uses_before_huge = 64;
 
-std::byte* map_huge(std::size_t capacity) {
+// A huge page must be aligned, so map more than needed and return the ends.
+std::byte* map_aligned(std::size_t capacity) {
     std::byte* const found = map_memory(capacity + huge_page);
     const std::size_t before = (0 - reinterpret_cast<std::uintptr_t>(found)) % huge_page;
     if (before != 0) ::munmap(found, before);
     const std::size_t page = std::size_t{64} << 10; // at least the page size of every system
     const std::size_t kept = (capacity + page - 1) / page * page;
     if (kept < capacity + huge_page - before) ::munmap(found + before + kept, huge_page + capacity - before - kept);
-    ::madvise(found + before, capacity, MADV_HUGEPAGE);
     return found + before;
 }
 #endif
+
+// Moves the next part of a block that has been used so often to a large page, one at a time: none makes anyone wait
+// long.
+void enlarge_page(std::byte* block, std::size_t capacity, std::uint32_t uses) noexcept {
+#if defined(HEADRACE_MAPPED_BLOCKS) && defined(MADV_HUGEPAGE)
+    constexpr int collapse = 25; // MADV_COLLAPSE, which the headers of older systems lack
+    if (capacity < huge_from || uses < uses_before_huge) return;
+    const std::size_t begin = (uses - uses_before_huge) * huge_page;
+    if (begin + huge_page > capacity) return;
+    ::madvise(block + begin, huge_page, MADV_HUGEPAGE); // by the system at a later time, if it cannot do it now
+    ::madvise(block + begin, huge_page, collapse);
+#else
+    static_cast<void>(block);
+    static_cast<void>(capacity);
+    static_cast<void>(uses);
 #endif
+}
 
 std::byte* new_block(std::size_t capacity) {
 #if defined(HEADRACE_MAPPED_BLOCKS)
-#if defined(MADV_HUGEPAGE)
-    if (capacity >= huge_from) return map_huge(capacity);
-#endif
+    if (capacity >= huge_from) return map_aligned(capacity);
     if (capacity >= mapped_from) return map_memory(capacity);
 #endif
     return static_cast<std::byte*>(::operator new(capacity, alignment));
@@ -105,32 +120,41 @@ Pool::Block& Pool::Block::operator=(Block&& other) noexcept {
         std::swap(pool_, other.pool_);
         std::swap(data_, other.data_);
         std::swap(capacity_, other.capacity_);
+        std::swap(uses_, other.uses_);
     }
     return *this;
 }
 
 Pool::Block::~Block() {
-    if (data_ != nullptr) pool_->give_back(data_, capacity_);
+    if (data_ != nullptr) pool_->give_back(data_, capacity_, uses_ + 1);
 }
 
 Pool::Block Pool::take(std::size_t size) {
     const std::size_t capacity = size_class(size);
     const std::size_t most = largest_instead_of(capacity);
+    Block recycled;
+    std::uint32_t uses = 0;
     {
         const std::scoped_lock lock(mutex_);
         ++taken_;
         for (auto found = idle_.lower_bound(capacity); found != idle_.end() && found->first <= most; ++found) {
             auto& [found_capacity, idle] = *found;
             if (idle.blocks.empty()) continue;
-            std::byte* const data = idle.blocks.back();
+            const UsedBlock block = idle.blocks.back();
             idle.blocks.pop_back();
             idle.least = std::min(idle.least, idle.blocks.size());
             idle_bytes_ -= found_capacity;
             used_bytes_ += found_capacity;
             ++recycled_;
-            return {shared_from_this(), data, found_capacity};
+            uses = block.uses;
+            recycled = Block(shared_from_this(), block.data, found_capacity, uses);
+            break;
         }
-        used_bytes_ += capacity;
+        if (recycled.data() == nullptr) used_bytes_ += capacity;
+    }
+    if (recycled.data() != nullptr) {
+        enlarge_page(recycled.data(), recycled.capacity(), uses);
+        return recycled;
     }
     try {
         return {shared_from_this(), new_block(capacity), capacity};
@@ -141,7 +165,7 @@ Pool::Block Pool::take(std::size_t size) {
     }
 }
 
-void Pool::give_back(std::byte* data, std::size_t capacity) noexcept {
+void Pool::give_back(std::byte* data, std::size_t capacity, std::uint32_t uses) noexcept {
     if (process_ != process_id()) return free_block(data, capacity);
     std::vector<Unused> freed;
     {
@@ -153,7 +177,7 @@ void Pool::give_back(std::byte* data, std::size_t capacity) noexcept {
                 if (Clock::now() - swept_ >= kept_) freed = sweep();
             }
             if (idle_bytes_ + capacity <= idle_limit_) {
-                idle_[capacity].blocks.push_back(data);
+                idle_[capacity].blocks.push_back({data, uses});
                 idle_bytes_ += capacity;
                 data = nullptr;
             }
@@ -172,7 +196,7 @@ std::vector<Pool::Unused> Pool::sweep() {
     found.reserve(count);
     for (auto& [capacity, idle] : idle_) {
         const auto end = idle.blocks.begin() + static_cast<std::ptrdiff_t>(idle.least);
-        for (auto block = idle.blocks.begin(); block != end; ++block) found.push_back({*block, capacity});
+        for (auto block = idle.blocks.begin(); block != end; ++block) found.push_back({block->data, capacity});
         idle.blocks.erase(idle.blocks.begin(), end);
         idle_bytes_ -= capacity * idle.least;
         idle.least = idle.blocks.size();
@@ -194,7 +218,7 @@ void Pool::set_idle_limit(std::size_t bytes) {
 void Pool::clear() {
     const std::scoped_lock lock(mutex_);
     for (auto& [capacity, idle] : idle_)
-        for (std::byte* const data : idle.blocks) free_block(data, capacity);
+        for (const UsedBlock& block : idle.blocks) free_block(block.data, capacity);
     idle_.clear();
     idle_bytes_ = 0;
 }

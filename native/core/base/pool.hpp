@@ -29,11 +29,16 @@ class Pool : public std::enable_shared_from_this<Pool> {
     class Block {
       public:
         Block() = default;
-        Block(std::shared_ptr<Pool> pool, std::byte* data, std::size_t capacity) noexcept
+        Block(std::shared_ptr<Pool> pool, std::byte* data, std::size_t capacity, std::uint32_t uses = 0) noexcept
             : pool_(std::move(pool)),
               data_(data),
-              capacity_(capacity) {}
-        Block(Block&& other) noexcept : pool_(std::move(other.pool_)), data_(other.data_), capacity_(other.capacity_) {
+              capacity_(capacity),
+              uses_(uses) {}
+        Block(Block&& other) noexcept
+            : pool_(std::move(other.pool_)),
+              data_(other.data_),
+              capacity_(other.capacity_),
+              uses_(other.uses_) {
             other.data_ = nullptr;
         }
         Block& operator=(Block&& other) noexcept;
@@ -46,6 +51,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
         std::shared_ptr<Pool> pool_;
         std::byte* data_ = nullptr;
         std::size_t capacity_ = 0;
+        std::uint32_t uses_ = 0; // before this one
     };
 
     /// A block of at least `size` bytes, recycled if possible. Throws std::bad_alloc.
@@ -68,13 +74,18 @@ class Pool : public std::enable_shared_from_this<Pool> {
     void clear();
 
   private:
-    // Unused blocks of one size class.
-    struct Idle {
-        std::vector<std::byte*> blocks; // the last one returned is the first one taken
-        std::size_t least = 0;          // the minimum since the last sweep: this many are not needed
+    struct UsedBlock {
+        std::byte* data;
+        std::uint32_t uses; // so far
     };
 
-    void give_back(std::byte* data, std::size_t capacity) noexcept;
+    // Unused blocks of one size class.
+    struct Idle {
+        std::vector<UsedBlock> blocks; // the last one returned is the first one taken
+        std::size_t least = 0;         // the minimum since the last sweep: this many are not needed
+    };
+
+    void give_back(std::byte* data, std::size_t capacity, std::uint32_t uses) noexcept;
     struct Unused {
         std::byte* data;
         std::size_t capacity;

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstring>
 #include <fstream>
+#include <span>
 #include <thread>
 
 #if defined(__linux__)
@@ -179,6 +180,25 @@ void freed_memory_returns_to_the_system() {
 void freed_memory_returns_to_the_system() {}
 #endif
 
+// Blocks that stay in use move to larger pages, part by part.
+void a_block_keeps_its_bytes_in_larger_pages() {
+    const auto pool = std::make_shared<Pool>(1 << 30);
+    constexpr std::size_t size = (std::size_t{9} << 20) + 100;
+    const std::byte* first = nullptr;
+    for (int use = 0; use < 100; ++use) {
+        const Pool::Block block = pool->take(size);
+        const std::span<std::byte> bytes{block.data(), block.capacity()};
+        if (use == 0)
+            for (std::size_t at = 0; at < bytes.size(); ++at) bytes[at] = static_cast<std::byte>(at % 251);
+        if (use == 0) first = block.data();
+        check(block.data() == first);
+        std::size_t wrong = 0;
+        for (auto at = static_cast<std::size_t>(use); at < bytes.size(); at += 4096)
+            wrong += bytes[at] != static_cast<std::byte>(at % 251);
+        check(wrong == 0);
+    }
+}
+
 } // namespace
 
 int main() {
@@ -187,6 +207,7 @@ int main() {
     larger_blocks_are_reused();
     idle_memory_is_bounded();
     large_blocks_are_reused();
+    a_block_keeps_its_bytes_in_larger_pages();
     unused_blocks_are_freed();
     a_block_outlives_its_pool();
     many_threads_take_and_free();

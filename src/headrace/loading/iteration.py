@@ -72,6 +72,7 @@ class RunPlan:
     workers: int
     start_method: StartMethod | None
     ahead: int
+    least_ahead: int  # where jobs are large
     can_stream: bool
     """Whether a single rank reads in the source's own order."""
     seed: int | None
@@ -112,7 +113,7 @@ class RunPlan:
         return Prefetcher(
             jobs,
             threads=self.threads,
-            ahead=self.ahead,
+            ahead=partial(pace.limit_ahead, self.ahead, self.least_ahead) if self.ahead else 0,
             choice=self.choice,
             inline=lambda job: job() if pace.cuts else maker.begin(job.args[0]),
         )
@@ -286,8 +287,7 @@ class Batches(Iterator[Any]):
 
     def _next_block(self) -> tuple[Block, int]:
         """The next block, and how long the consumer itself made batches meanwhile."""
-        if self._forks != FORKS.count:
-            # The parent's threads and locks are unusable here: continue after the last fetched batch with new ones.
+        if self._forks != FORKS.count:  # The parent's threads and locks are unusable here: go on with new ones.
             self._blocks, self._forks = None, FORKS.count
         while True:
             if self._blocks is None:

@@ -77,14 +77,13 @@ class Loader(Iterable[Batch_co]):
             every batch is made on request.
         workers: Number of processes that make batches, instead of threads: for functions in pure Python (``source.map``,
             ``map_batch``), which run one at a time within a process. They start and end with each loop.
-        start_method: ``"fork"`` (the default where it is safe), ``"forkserver"`` or ``"spawn"``. The last two require
-            source, order and functions to be picklable.
-        prefetch: How far ahead each thread or worker works, in jobs of up to about four milliseconds (one
-            batch, or several small ones). 0 is the same as ``threads=0``; with workers it counts as 1.
+        start_method: ``"fork"`` (the default where it is safe), or ``"forkserver"`` or ``"spawn"``, which pickle source and functions.
+        prefetch: How far ahead each thread or worker works, in jobs of up to about four milliseconds (one batch, or several
+            small ones). By default 2, or 1 if jobs have many megabytes. 0 is the same as ``threads=0``; workers count it as 1.
         to: ``"numpy"`` arrays, ``"torch"`` tensors (no copy) or ``"jax"`` arrays.
         device: The target of tensors (``"cuda"``, a ``torch.device``) or JAX arrays (a device, a ``Sharding``), also of those that
-            ``map_batch`` made with the library of ``to``. Copies start
-            before the batch is requested; with torch, GPU copies come from pinned memory, on a separate stream.
+            ``map_batch`` made with the library of ``to``. Copies start before the batch is requested; with torch, GPU copies come from pinned
+            memory, on a separate stream.
 
     Raises:
         ValueError, TypeError: an argument is out of range.
@@ -102,21 +101,21 @@ class Loader(Iterable[Batch_co]):
     def __init__(
         self: Loader[Batch], source: SourceLike, batch_size: int, *, shuffle: bool = ..., seed: int = ..., sampler: Sampler | None = ...,
         epochs: int | None = ..., shard: ShardLike = ..., drop_last: bool = ..., map_batch: None = ...,
-        threads: int | None = ..., workers: int = ..., start_method: StartMethod | None = ..., prefetch: int = ...,
+        threads: int | None = ..., workers: int = ..., start_method: StartMethod | None = ..., prefetch: int | None = ...,
         to: To = ..., device: Any = ...,
     ) -> None: ...
     @overload
     def __init__(
         self: Loader[MadeBatch], source: SourceLike, batch_size: int, *, shuffle: bool = ..., seed: int = ..., sampler: Sampler | None = ...,
         epochs: int | None = ..., shard: ShardLike = ..., drop_last: bool = ..., map_batch: Callable[[Batch], MadeBatch],
-        threads: int | None = ..., workers: int = ..., start_method: StartMethod | None = ..., prefetch: int = ...,
+        threads: int | None = ..., workers: int = ..., start_method: StartMethod | None = ..., prefetch: int | None = ...,
         to: Literal["numpy"] = ..., device: Any = ...,
     ) -> None: ...
     @overload
     def __init__(
         self: Loader[Any], source: SourceLike, batch_size: int, *, shuffle: bool = ..., seed: int = ..., sampler: Sampler | None = ...,
         epochs: int | None = ..., shard: ShardLike = ..., drop_last: bool = ..., map_batch: Callable[[Batch], Any],
-        threads: int | None = ..., workers: int = ..., start_method: StartMethod | None = ..., prefetch: int = ...,
+        threads: int | None = ..., workers: int = ..., start_method: StartMethod | None = ..., prefetch: int | None = ...,
         to: Literal["torch", "jax"], device: Any = ...,
     ) -> None: ...
     # fmt: on
@@ -135,7 +134,7 @@ class Loader(Iterable[Batch_co]):
         threads: int | None = None,
         workers: int = 0,
         start_method: StartMethod | None = None,
-        prefetch: int = 2,
+        prefetch: int | None = None,
         to: To = "numpy",
         device: Any = None,
     ) -> None:
@@ -161,7 +160,8 @@ class Loader(Iterable[Batch_co]):
         self._start_method = start_method
         self._threads = 0 if self._workers else count_threads(threads)
         self._requests_threads = threads is not None
-        self._prefetch = check_integer(prefetch, "prefetch")
+        self._prefetch = 2 if prefetch is None else check_integer(prefetch, "prefetch")
+        self._least_prefetch = 1 if prefetch is None else self._prefetch
         self._memory = JobMemory()
         self._to: To = to
         self._device = device
@@ -308,6 +308,7 @@ class Loader(Iterable[Batch_co]):
             workers=self._workers,
             start_method=self._start_method,
             ahead=ahead,
+            least_ahead=self._least_prefetch * (self._threads + 1),
             can_stream=is_plain and self._shard.world == 1 and defines(self._source, Streams),
             seed=self._random_seed,
             choice=thread_choice,

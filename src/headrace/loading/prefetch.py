@@ -214,7 +214,7 @@ class Prefetcher(Iterator[T]):
     Args:
         jobs: The jobs. Consumed in the consumer's thread, at most ``ahead`` in advance.
         threads: The number of threads. 0: everything happens in ``next()``.
-        ahead: How many jobs may start before their results are requested.
+        ahead: How many jobs may start before their results are requested, or what says so before each result.
         helping: Whether the consumer works instead of waiting. Off if jobs must run sequentially.
         choice: Decides for each job whether it is given to the threads. ``None``: all are.
         inline: How the consumer makes the result of a job that is not given to the threads. ``None``: by calling it.
@@ -225,7 +225,7 @@ class Prefetcher(Iterator[T]):
         jobs: Iterator[Job[T]],
         *,
         threads: int,
-        ahead: int,
+        ahead: int | Callable[[], int],
         helping: bool = True,
         choice: ThreadChoice | None = None,
         inline: Callable[[Any], T] | None = None,
@@ -259,7 +259,7 @@ class Prefetcher(Iterator[T]):
         task = self._given.popleft()
         self.by_threads = True
         if gives:
-            self._give(self._ahead)
+            self._give(self._ahead if isinstance(self._ahead, int) else self._ahead())
         self._finish(task)
         return task.result()
 

@@ -2,14 +2,20 @@
 
 import datetime as dt
 import decimal
+import subprocess
+import sys
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import headrace as hr
 from headrace.formats.table.arrow import from_arrow
+from headrace.formats.table.leaves import integers, is_null, numbers_or_zero, scalar
+from headrace.formats.table.to_arrow import to_arrow
 from headrace.formats.table.values import BadValue
 
 DAY, POINT = np.datetime64("2020-01-02"), np.datetime64("2020-01-02T03:04:05")
@@ -142,13 +148,13 @@ def test_values_that_stay_are_read():
             days = from_arrow(pa.array([-per_day, None, 2 * per_day], pa.timestamp(unit, zone)), hr.Feature("M8[D]"))
             assert days.dtype == "M8[D]"
             assert days.astype(str).tolist() == ["1969-12-31", "NaT", "1970-01-03"]
-    for integers, dtype in (
+    for values, dtype in (
         ([2**62, -(2**63)], "float64"),
         ([2**25, 2**24 - 1], "float32"),
         ([65504, -2048], "float16"),
     ):
-        assert from_arrow(pa.array(integers), hr.Feature(dtype)).astype(float).tolist() == integers
-        assert from_arrow(pa.array([*integers, None]), hr.Feature(dtype))[:2].astype(float).tolist() == integers
+        assert from_arrow(pa.array(values), hr.Feature(dtype)).astype(float).tolist() == values
+        assert from_arrow(pa.array([*values, None]), hr.Feature(dtype))[:2].astype(float).tolist() == values
     times = pa.array([1, 86399], pa.time32("s"))
     for unit, factor in (("s", 1), ("ms", 1000), ("ns", 1_000_000_000)):
         assert from_arrow(times, hr.Feature(f"m8[{unit}]")).astype(int).tolist() == [factor, 86399 * factor]
@@ -219,3 +225,82 @@ def test_text_without_values_under_a_time(dtype):
         assert np.isnat(from_arrow(pa.array(texts, pa.string()), hr.Feature(dtype))).all()
     with pytest.raises(BadValue, match="found 'x'"):
         from_arrow(pa.array([None, "x"], pa.string()), hr.Feature(dtype))
+
+
+NUMBERS = st.sampled_from([pa.int8(), pa.uint16(), pa.int64(), pa.float32(), pa.float64(), pa.bool_()])
+
+
+@given(NUMBERS, st.lists(st.none() | st.integers(0, 1), max_size=40), st.data())
+def test_numbers_without_pandas_are_those_of_arrow(kind, values, data):
+    array = pa.array(values, pa.int64()).cast(kind)
+    begin = data.draw(st.integers(0, len(values)))
+    some = array[begin : data.draw(st.integers(begin, len(values)))]
+    assert is_null(some).tolist() == some.is_null().to_pylist()
+    filled = numbers_or_zero(some)
+    assert filled.dtype == kind.to_pandas_dtype()
+    assert filled.tolist() == [0 if value is None else value for value in some.to_pylist()]
+
+
+def test_arrays_and_scalars_without_pandas_are_those_of_arrow():
+    assert integers([3, -1]).equals(pa.array([3, -1]))
+    assert integers(np.arange(6)[::2]).equals(pa.array([0, 2, 4]))
+    assert integers([]).equals(pa.array([], pa.int64()))
+    for value, kind in ((7, pa.uint8()), (-(2**63), pa.int64()), (0.1, pa.float32()), (1e300, pa.float64())):
+        assert scalar(value, kind).equals(pa.scalar(value, kind))
+    for text in ("", "ä\0b"):
+        assert scalar(text, pa.large_string()).equals(pa.scalar(text, pa.large_string()))
+        assert scalar(text.encode(), pa.large_binary()).equals(pa.scalar(text.encode(), pa.large_binary()))
+
+
+@pytest.mark.parametrize("dtype", ["?", "i1", "u8", "f2", "f4", "f8", "M8[s]", "M8[ns]", "m8[us]", "M8[D]"])
+@pytest.mark.parametrize("count", [0, 1, 9, 100])
+def test_columns_without_pandas_become_the_arrays_of_arrow(dtype, count):
+    column = np.random.default_rng(count).integers(0, 2 if dtype == "?" else 100, count).astype(dtype)
+    if dtype[0] in "mM":
+        column[::3] = "NaT"
+    kept = np.repeat(column, 2)[::2]  # with gaps between the values
+    found = to_arrow(kept, hr.Feature(dtype))
+    found.validate(full=True)
+    assert found.equals(pa.array(column))
+
+
+WITHOUT_PANDAS = """
+import sys
+
+class Refused:
+    def find_spec(self, name, path=None, target=None):
+        if name == "pandas":
+            raise AssertionError("pandas is imported")
+
+sys.meta_path.insert(0, Refused())
+import headrace as hr
+
+filled = {"n": hr.Feature("int64", default=3), "s": hr.Feature("str", default="?")}
+for path in sys.argv[1:]:
+    source = hr.open(path, schema=filled) if path.endswith("b.parquet") else hr.open(path)
+    assert [len(next(iter(batch.values()))) for batch in hr.Loader(source, 2, shuffle=True)] == [2, 1]
+    hr.write(path + ".parquet", source)
+"""
+
+
+def test_tables_are_read_and_written_without_importing_pandas(tmp_path):
+    """pyarrow imports it for many of its functions, which takes longer than reading a small file."""
+    columns = {
+        "f": pa.array([1.5, None, 2.5]),
+        "b": pa.array([True, False, True]),
+        "t": pa.array([1, None, 3], pa.timestamp("us")),
+        "d": pa.array([1, 2, None], pa.date32()),
+        "m": pa.array([decimal.Decimal("1.25")] * 3),
+        "c": pa.array(["u", "v", "u"]).dictionary_encode(),
+        "l": pa.array([[1], None, [2, 3]]),
+        "o": pa.array([{"x": 1.5, "y": [1]}] * 3),
+        "ls": pa.array([[{"x": 1}], [], [{"x": 2}, {"x": 3}]]),
+    }
+    missing = {"n": pa.array([1, None, 2]), "s": pa.array(["a", None, "b"])}
+    pq.write_table(pa.table(columns), tmp_path / "a.parquet")
+    pq.write_table(pa.table(missing | {"f": columns["f"]}), tmp_path / "b.parquet")
+    lines = '{"f": 1.5, "n": %s, "s": "a", "l": [1, 2], "ls": [{"x": 1}]}\n'
+    (tmp_path / "c.jsonl").write_text("".join(lines % number for number in (1, 2, 3)))
+    paths = [str(tmp_path / name) for name in ("a.parquet", "b.parquet", "c.jsonl")]
+    done = subprocess.run([sys.executable, "-c", WITHOUT_PANDAS, *paths], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -15,9 +15,9 @@ from headrace.contracts.strings import Strings
 from headrace.formats.table.arrow_types import EXACT_DIGITS, arrow, arrow_compute, arrow_type
 from headrace.formats.table.values import NAT, BadValue, missing, point_in_time
 
-__all__ = ["NUMBERS", "RowOrigins", "integers", "is_null", "leaf_values", "numbers_of", "numbers_or_zero", "scalar"]
+__all__ = ["RowOrigins", "integers", "is_null", "leaf_values", "numbers_of", "numbers_or_zero", "scalar"]
 
-NUMBERS: tuple[str, ...] = ("u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8")
+NUMBERS = ("u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8")
 FIRST_NUMBER = 2
 """The dtypes of Arrow's integers and floats in the order of their ids, and the first id: parts of its binary interface."""
 FILLED = ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8")

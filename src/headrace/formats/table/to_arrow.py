@@ -12,7 +12,7 @@ from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged
 from headrace.errors import UnsupportedData, Where
 from headrace.formats.table.arrow_types import arrow, arrow_type
-from headrace.formats.table.leaves import NUMBERS, integers
+from headrace.formats.table.leaves import integers
 from headrace.formats.table.values import BadValue
 
 __all__ = ["to_arrow"]
@@ -40,9 +40,7 @@ def _array(column: Any, shape: tuple[int | None, ...], feature: Feature, kind: A
         flat = np.ascontiguousarray(column, feature.numpy_dtype)
         if pa.types.is_date32(kind):
             _check_days(flat)
-        if flat.dtype.str[1:] in NUMBERS:  # without importing pandas, as `pyarrow.array` does where it is installed
-            return pa.Array.from_buffers(kind, flat.size, [None, pa.py_buffer(flat)], 0)
-        return pa.array(flat, kind)
+        return _flat_array(flat, kind)
     if isinstance(column, list):
         column = _as_ragged(column)
     rows: Any = column if isinstance(column, Ragged) else _as_rows(column)
@@ -59,6 +57,20 @@ def _array(column: Any, shape: tuple[int | None, ...], feature: Feature, kind: A
         raise BadValue(0, "less than 2**31 values in one block", f"{column.offsets[-1]}")
     inner = _array(column.values, shape[1:], feature, kind.value_type)
     return pa.ListArray.from_arrays(integers(column.offsets).cast(pa.int32()), inner)
+
+
+def _flat_array(values: npt.NDArray[Any], kind: Any) -> Any:
+    """The array of numbers, truth values or times. ``pyarrow.array`` makes the same, but first imports pandas where it is installed."""
+    pa, valid, data = arrow(), None, values
+    if values.dtype.kind == "b":
+        data = np.packbits(values, bitorder="little")
+    elif values.dtype.kind in "mM":
+        data = values.view(np.int64)
+        if pa.types.is_date32(kind):
+            data = data.astype(np.int32)
+        if (is_missing := np.isnat(values)).any():
+            valid = pa.py_buffer(np.packbits(~is_missing, bitorder="little"))
+    return pa.Array.from_buffers(kind, values.size, [valid, pa.py_buffer(data)])
 
 
 def _check_lengths(rows: Any, length: int, feature: Feature) -> None:
