@@ -11,8 +11,8 @@ import json
 import logging
 import struct
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -36,15 +36,7 @@ from headrace.io.paths import absolute
 from headrace.io.system import cached_property
 from headrace.io.write.atomic import AtomicFile
 
-__all__ = [
-    "FileIndex",
-    "RecordIndex",
-    "index_path",
-    "load_index",
-    "save_index",
-    "warn_of_damage",
-    "write_index",
-]
+__all__ = ["FileIndex", "RecordIndex", "index_path", "load_index", "save_index", "warn_of_damage", "write_index"]
 
 
 LOG = logging.getLogger("headrace.index")
@@ -77,6 +69,16 @@ class FileIndex:
     skipped: tuple[int, ...] = ()
     skipped_bytes: int = 0
     content_bytes: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """A dict for JSON; ``dataclasses.asdict`` takes half as long as indexing a small file."""
+        signature = {name: getattr(self.signature, name) for name in self.signature.__slots__}
+        return {name: getattr(self, name) for name in self.__slots__} | {"signature": signature}
+
+    @classmethod
+    def from_json(cls, entry: Mapping[str, Any]) -> FileIndex:
+        """The entry of such a dict (KeyError, TypeError if it is none)."""
+        return cls(**{**entry, "signature": Signature(**entry["signature"]), "skipped": tuple(entry["skipped"])})
 
 
 class RecordIndex:
@@ -309,7 +311,7 @@ def write_index(
     sums = block_sums((block.data for block in starts), SUMMED_BYTES).astype("<u4").tobytes()
     contents = b"".join(each.sums.astype("<u4").tobytes() for each in content)
     description = {
-        "files": [asdict(file) for file in files],
+        "files": [file.to_json() for file in files],
         "block_bytes": SUMMED_BYTES,
         "sums": [len(sums), _native.crc32c(sums)],
         "contents": [len(contents), _native.crc32c(contents)],
@@ -355,17 +357,13 @@ def warn_of_damage(path: Path) -> None:
     LOG.warning("The index %s is damaged. It is rebuilt, and none of its contents is used.", path)
 
 
-def _file(entry: dict[str, Any]) -> FileIndex:
-    return FileIndex(**{**entry, "signature": Signature(**entry["signature"]), "skipped": tuple(entry["skipped"])})
-
-
 def _read(file: FileHead) -> RecordIndex:
     magic, version, crc, length = HEADER.unpack(file.read(0, HEADER.size))
     text = bytes(file.read(HEADER.size, length))
     if magic != MAGIC or version != VERSION or _native.crc32c(text) != crc:
         raise ValueError("not an index of this version, or a damaged one")
     description = json.loads(text.decode("utf-8", "surrogateescape"))
-    files = [_file(entry) for entry in description["files"]]
+    files = [FileIndex.from_json(entry) for entry in description["files"]]
     block_bytes = description["block_bytes"]
     at = _align(HEADER.size + length)
     tables = []

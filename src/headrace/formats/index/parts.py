@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, cast, runtime_checkable
 
@@ -103,7 +103,7 @@ def pack_index(index: RecordIndex) -> bytes:
     deltas = np.diff(index.starts, prepend=0)
     narrow = not len(deltas) or (int(deltas.min()) >= 0 and int(deltas.max()) < 1 << 32)
     contents = [each.sums.astype("<u4").tobytes().hex() for each in index.content]
-    head = json.dumps({"files": [asdict(file) for file in index.files], "narrow": narrow, "contents": contents})
+    head = json.dumps({"files": [file.to_json() for file in index.files], "narrow": narrow, "contents": contents})
     text = head.encode("utf-8", "surrogateescape")
     body = deltas.astype("<u4" if narrow else "<i8").tobytes()
     return len(text).to_bytes(8, "little") + zlib.compress(text + body, LEVEL)
@@ -114,10 +114,7 @@ def unpack_index(packed: bytes) -> RecordIndex:
     length, plain = int.from_bytes(packed[:8], "little"), zlib.decompress(packed[8:])
     head: dict[str, Any] = json.loads(plain[:length].decode("utf-8", "surrogateescape"))
     deltas = np.frombuffer(plain, "<u4" if head["narrow"] else "<i8", offset=length)
-    files = [
-        FileIndex(**{**file, "signature": Signature(**file["signature"]), "skipped": tuple(file["skipped"])})
-        for file in head["files"]
-    ]
+    files = [FileIndex.from_json(file) for file in head["files"]]
     content = [
         BlockSums(file.content_bytes, np.frombuffer(bytes.fromhex(sums), "<u4"), SUMMED_BYTES)
         for file, sums in zip(files, head["contents"], strict=True)
