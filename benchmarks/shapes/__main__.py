@@ -13,7 +13,7 @@ from benchmarks.compare.report import setting, update_readme
 from benchmarks.compare.results import Table
 from benchmarks.data import bench_folder
 from benchmarks.shapes import report
-from benchmarks.shapes.driver import clocked, compare_threads, grow, sweep
+from benchmarks.shapes.driver import clocked, compare_first, compare_threads, grow, sweep
 from benchmarks.shapes.report import Sweep
 from benchmarks.shapes.rows import LARGE, ROWS, Row, find_row, random_rows
 from benchmarks.shapes.shape import FACTORS
@@ -30,8 +30,13 @@ for name in sys.argv[1:]:
     except PackageNotFoundError:
         pass
 """
-_MEASURE: dict[str, Callable[..., dict[str, Table]]] = {"run": sweep, "threads": compare_threads, "growth": grow}
-_RATIO = {"run": report.fastest, "threads": report.threads, "growth": report.growth}
+_MEASURE: dict[str, Callable[..., dict[str, Table]]] = {
+    "run": sweep,
+    "first": compare_first,
+    "threads": compare_threads,
+    "growth": grow,
+}
+_RATIO = {"run": report.fastest, "first": report.fastest, "threads": report.threads, "growth": report.growth}
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -65,7 +70,7 @@ def _measure(options: argparse.Namespace) -> Sweep:
     tell = clocked(say, len(rows), lambda name, table: _line(options.command, name, table))
     tables = _MEASURE[options.command](rows, run, tell)
     settings = setting(run.size, run.rounds)
-    if options.command == "run":
+    if options.command in ("run", "first"):
         settings["peers"] = _peer_versions(rows)
     return Sweep(command=options.command, setting=settings, tables=tables)
 
@@ -114,7 +119,12 @@ def _render() -> None:
         if _kept(command).exists()
     }
     update_readme(README, report.summary(sweeps), report.MARKERS)
-    titles = {"run": "Beside peers", "threads": "Default loader beside threads=0", "growth": "Ten times the rows"}
+    titles = {
+        "run": "Beside peers",
+        "first": "First epochs",
+        "threads": "Default loader beside threads=0",
+        "growth": "Ten times the rows",
+    }
     parts = [f"## {titles[command]}\n\n{each.to_markdown()}" for command, each in sweeps.items()]
     (RESULTS / "shapes.md").write_text("# Every row of the kept sweeps\n\n" + "\n".join(parts), encoding="utf-8")
 
@@ -126,6 +136,7 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("render", help="put the kept results into benchmarks/README.md again")
     texts = {
         "run": "measure rows beside their fastest peers",
+        "first": "measure the first epoch of new processes, with opening, beside peers",
         "threads": "measure the default loader beside threads=0",
         "growth": "measure Headrace over ten times the rows",
     }

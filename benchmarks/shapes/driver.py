@@ -148,6 +148,39 @@ def sweep(rows: Sequence[Row], run: Run, say: Callable[[str, Table], None]) -> d
     return tables
 
 
+def compare_first(rows: Sequence[Row], run: Run, say: Callable[[str, Table], None]) -> dict[str, Table]:
+    """Rows beside their peers in the first epoch of a new process, with opening the files. Headrace has nothing in its cache."""
+    tables = {}
+    for row in rows:
+        ShapeFiles(run.folder, row.shape, row.shape.rows(run.size)).make().warm()
+        systems = [
+            replace(system, fresh=True, empty_cache=system.role == "headrace")
+            for system in row.systems
+            if not system.start.endswith("_joined")
+        ]
+        start = lambda system, cache, row=row: _First(
+            Library(run, system.python, cache), system.start, row.shape, run.size
+        )
+        tables[row.name] = measure_systems(row.name, systems, run, start=start)
+        say(row.name, tables[row.name])
+    return tables
+
+
+class _First(Visit):
+    """A visit in a process that ends with it, whose one turn is the first epoch."""
+
+    def turn(self, seconds: float, most: int) -> list[Timing]:
+        """The first epoch."""
+        del seconds, most
+        self.opened = True
+        answer = self.ask("first", shape=str(self.shape), size=self.size)
+        return [Timing(**timing) for timing in answer]  # type: ignore[attr-defined]
+
+    def close(self) -> None:
+        """End the process."""
+        self.library.end()
+
+
 def compare_threads(rows: Sequence[Row], run: Run, say: Callable[[str, Table], None]) -> dict[str, Table]:
     """The default ``Loader`` beside ``threads=0``; records are read without a loader and left out.
 
@@ -223,4 +256,4 @@ def clocked(say: Callable[[str], None], count: int, ratio: Callable[[str, Table]
     return tell
 
 
-__all__ = ["ONCE", "OURS", "TENFOLD", "clocked", "compare_threads", "grow", "libraries", "sweep"]
+__all__ = ["ONCE", "OURS", "TENFOLD", "clocked", "compare_first", "compare_threads", "grow", "libraries", "sweep"]

@@ -78,7 +78,7 @@ def _measured(result: SystemResult) -> bool:
     return bool(result.timings) and not result.error
 
 
-_RATIOS = {"run": fastest, "threads": threads, "growth": growth}
+_RATIOS = {"run": fastest, "first": fastest, "threads": threads, "growth": growth}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +86,7 @@ class Sweep:
     """What one command measured.
 
     Attributes:
-        command: ``run``, ``threads`` or ``growth``.
+        command: ``run``, ``first``, ``threads`` or ``growth``.
         setting: When, which commit, machine, versions, sizes.
         tables: The systems of each row.
     """
@@ -130,6 +130,11 @@ class Sweep:
                 f"{len(ratios)} rows; memory {_memory(self.tables)}."
             )
         behind = sum(ratio.times < 1 for ratio in ratios)
+        if self.command == "first":
+            return (
+                f"First epoch of a process, with opening, without imports and caches: worst {_said(worst)}; median {middle:.3g} x "
+                f"over {len(ratios)} rows, each beside its fastest peer; {behind} below 1."
+            )
         return (
             f"**Worst: {_said(worst)}**\n\n**Best: {_said(best)}**\n\n"
             f"Median {middle:.3g} x over {len(ratios)} rows, each beside its fastest peer; {behind} below 1."

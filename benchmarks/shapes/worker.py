@@ -7,15 +7,27 @@ import json
 import os
 import sys
 import time
-from dataclasses import asdict
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TextIO
 
 from benchmarks.compare.clocks import forget_peak, memory_mb
+from benchmarks.compare.tasks import import_all
 from benchmarks.compare.worker import turn
 from benchmarks.shapes.files import ShapeFiles
 from benchmarks.shapes.shape import Shape
+
+_ARROW = ("pyarrow.csv", "pyarrow.json", "pyarrow.parquet")
+_LIBRARIES = {
+    "ours": _ARROW,
+    "tables": (*_ARROW, "pandas", "datasets"),
+    "arrays": ("array_record.python.array_record_data_source",),
+    "images": ("simplejpeg", "ffcv.fields.decoders", "ffcv.loader", "ffcv.transforms", "PIL.Image"),
+}
+"""What the modules of `benchmarks.shapes.systems` import in functions."""
 
 
 class Host:
@@ -34,12 +46,24 @@ class Host:
 
     def do_open(self, start: str, shape: str, size: str, times: int = 1) -> None:
         """Make the task (imports the libraries of the system)."""
-        module, _, function = start.partition(":")
         what = Shape.parse(shape)
         files = ShapeFiles(self.folder, what, what.rows(size))
         if times > 1:
             files = files.repeated(times)
-        self.tasks[start] = getattr(import_module(f"benchmarks.shapes.systems.{module}"), function)(files)
+        self.tasks[start] = _maker(start)(files)
+
+    def do_first(self, start: str, shape: str, size: str) -> object:
+        """Time the first epoch of this process, with opening the files, but without imports."""
+        _import_libraries(start)
+        make = _maker(start)
+        what = Shape.parse(shape)
+        files = ShapeFiles(self.folder, what, what.rows(size))
+        begin = time.perf_counter()
+        task = make(files)
+        opened = time.perf_counter() - begin
+        timing = task.run()
+        first = None if timing.first_s is None else opened + timing.first_s
+        return [asdict(replace(timing, epoch_s=opened + timing.epoch_s, wall_s=opened + timing.wall_s, first_s=first))]
 
     def do_check(self, start: str) -> None:
         """Run one untimed epoch and compare every row."""
@@ -70,6 +94,21 @@ class Host:
         """Forget a task."""
         self.tasks.pop(start, None)
         gc.collect()
+
+
+def _maker(start: str) -> Callable[[ShapeFiles], Any]:
+    """The function that makes a task."""
+    module, _, function = start.partition(":")
+    return getattr(import_module(f"benchmarks.shapes.systems.{module}"), function)  # type: ignore[no-any-return]
+
+
+def _import_libraries(start: str) -> None:
+    """Import what a system would import when it is first used."""
+    if start.startswith("ours"):
+        import_all()
+    for name in _LIBRARIES.get(start.partition(":")[0], ()):
+        with suppress(ImportError):  # Each environment has those of its systems.
+            import_module(name)
 
 
 def serve(host: Host, requests: TextIO, replies: TextIO) -> None:
