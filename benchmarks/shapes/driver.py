@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from benchmarks.compare.clocks import wait_until_quiet
@@ -158,12 +159,14 @@ def compare_first(rows: Sequence[Row], run: Run, say: Callable[[str, Table], Non
             for system in row.systems
             if not system.start.endswith("_joined")
         ]
-        start = lambda system, cache, row=row: _First(
-            Library(run, system.python, cache), system.start, row.shape, run.size
-        )
+        start = partial(_start_first, row, run)
         tables[row.name] = measure_systems(row.name, systems, run, start=start)
         say(row.name, tables[row.name])
     return tables
+
+
+def _start_first(row: Row, run: Run, system: System, cache: Path) -> _First:
+    return _First(Library(run, system.python, cache), system.start, row.shape, run.size)
 
 
 class _First(Visit):
