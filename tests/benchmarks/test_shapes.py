@@ -17,7 +17,7 @@ from benchmarks.compare.results import SystemResult
 from benchmarks.compare.tasks import Timing
 from benchmarks.shapes import report
 from benchmarks.shapes.__main__ import README, main
-from benchmarks.shapes.driver import ONCE, TENFOLD, Library, compare_threads, grow, sweep
+from benchmarks.shapes.driver import ONCE, TENFOLD, Library, compare_first, compare_threads, grow, sweep
 from benchmarks.shapes.files import ShapeFiles
 from benchmarks.shapes.protobuf_bytes import masked_checksums
 from benchmarks.shapes.reading import Reading
@@ -238,6 +238,16 @@ def test_systems_take_turns_and_threads_are_compared(run, monkeypatch):
     found = Sweep(command="threads", setting={}, tables=both)
     assert found.ratios[0].peer == ALONE
     assert "Default `Loader` beside `threads=0`: worst" in found.headline()
+
+
+def test_first_epochs_are_those_of_new_processes(run, monkeypatch):
+    monkeypatch.setenv("HEADRACE_PEERS_VENV", str(run.folder))
+    row = find_row("npy 1f32[784] batch=16")
+    tables = compare_first([row], run, lambda *_: None)
+    assert [result.error for result in tables[row.name].values()] == [None, None]
+    assert all(len(result.timings) == run.rounds for result in tables[row.name].values())
+    found = Sweep(command="first", setting={}, tables=tables)
+    assert found.headline().startswith("First epoch of a process, with opening, without imports and caches: worst")
 
 
 def test_growth_reads_the_rows_ten_times_and_removes_the_copies(run):

@@ -20,6 +20,7 @@ from headrace.loading.prefetch import Prefetcher
 from headrace.loading.rounds import BatchRun, JobMemory, JobSizer, Segment
 from headrace.loading.thread_choice import (
     DEAR_BATCH_NS,
+    DEAREST,
     GUESS_JOBS,
     MOST_PAUSE_NS,
     VERY_DEAR,
@@ -156,6 +157,9 @@ def test_threads_that_pay_are_used_soon(ratio):
     very_dear = Consumer(300 * MS, round(300 * MS * ratio), read_ns=VERY_DEAR * DEAR_BATCH_NS)
     very_dear.guess()
     assert very_dear.jobs == 2
+    dearest = Consumer(300 * MS, round(300 * MS * ratio), read_ns=DEAREST * DEAR_BATCH_NS)
+    dearest.guess()
+    assert dearest.jobs == 1
 
 
 @pytest.mark.parametrize("kept", [None, True])

@@ -35,7 +35,7 @@ DEAR_BATCH_NS = 60_000
 read faster with threads (2026-11-24). The first batches of a file take up to twice as long as later ones."""
 GUESS_JOBS = 4
 """The job whose batches this looks at. The first ones open files, and read less at once."""
-VERY_DEAR = 10  # if a batch takes this many times as long, the second job is enough
+VERY_DEAR, DEAREST = 10, 100  # if a batch takes this many times as long, the second job is enough, or the first one
 CLEAR = 0.67
 """Two comparisons are enough to choose threads if both are below this ratio. Two slow ones are not: they may have waited for the disk."""
 SAME_EFFORT = 0.75
@@ -233,7 +233,8 @@ class ThreadChoice:
     def _guess(self, read_ns: int, examples: int) -> None:
         """Choose by one of the first jobs."""
         self._first_jobs += examples > 0
-        if self._first_jobs >= (2 if read_ns >= VERY_DEAR * DEAR_BATCH_NS else GUESS_JOBS):
+        times = read_ns / DEAR_BATCH_NS
+        if self._first_jobs >= (1 if times >= DEAREST else 2 if times >= VERY_DEAR else GUESS_JOBS):
             self.kept = self.uses_threads = read_ns >= DEAR_BATCH_NS
             self._pause_ns = self._least_pause_ns = FIRST_PAUSE_NS[self.kept]
             self._holds = True
