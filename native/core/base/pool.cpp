@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <fstream>
 #include <new>
+#include <string>
 
 #include "core/base/thread_team.hpp"
 
@@ -70,14 +72,27 @@ std::byte* map_aligned(std::size_t capacity) {
 }
 #endif
 
+#if defined(HEADRACE_MAPPED_BLOCKS) && defined(MADV_HUGEPAGE)
+// Whether the system lets programs have large pages: a request by MADV_COLLAPSE is granted even where they are
+// forbidden.
+bool has_huge_pages() {
+    static const bool found = [] {
+        std::string setting;
+        std::getline(std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled"), setting);
+        return setting.find("always") != std::string::npos && setting.find("[never]") == std::string::npos;
+    }();
+    return found;
+}
+#endif
+
 // Moves the next part of a block that has been used so often to a large page, one at a time: none makes anyone wait
 // long.
-void enlarge_page(std::byte* block, std::size_t capacity, std::uint32_t uses) noexcept {
+void enlarge_page(std::byte* block, std::size_t capacity, std::uint32_t uses) {
 #if defined(HEADRACE_MAPPED_BLOCKS) && defined(MADV_HUGEPAGE)
     constexpr int collapse = 25; // MADV_COLLAPSE, which the headers of older systems lack
     if (capacity < huge_from || uses < uses_before_huge) return;
     const std::size_t begin = (uses - uses_before_huge) * huge_page;
-    if (begin + huge_page > capacity) return;
+    if (begin + huge_page > capacity || !has_huge_pages()) return;
     ::madvise(block + begin, huge_page, MADV_HUGEPAGE); // by the system at a later time, if it cannot do it now
     ::madvise(block + begin, huge_page, collapse);
 #else

@@ -2,6 +2,8 @@
 
 import json
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -12,7 +14,8 @@ import headrace as hr
 from headrace.contracts.values import Ragged
 from headrace.formats.jsonl import format as jsonl_format
 from headrace.formats.jsonl.format import JsonLinesTable
-from headrace.formats.jsonl.plain import PlainDecoder, as_strings, plain_decoder
+from headrace.formats.jsonl.plain import PlainDecoder, as_strings, infer_plain, plain_decoder
+from headrace.formats.jsonl.types import infer
 
 SCHEMA = {
     "i": hr.Feature("int64"),
@@ -433,3 +436,108 @@ def test_fields_of_objects_in_lists_against_json(both, rows):
     assert batch["c/of/k"].to_list() == [
         [[k["k"] for k in call["of"]] for call in row.get("c", ())] for row in expected
     ]
+
+
+KEYS = st.sampled_from(["a", "b", "é"])
+SCALARS = {
+    "int": st.integers(-(2**63), 2**63 - 1) | st.integers(-9, 9),
+    "number": st.integers(-9, 9) | st.floats(-1e6, 1e6),
+    "large": st.sampled_from([2**53, 2.0**53, 2**64, 1e-300]),
+    "bool": st.booleans(),
+    "text": st.text(max_size=4) | st.sampled_from(["2020-01-02", "2020-01-02 03:04:05", "\0", "\u2028"]),
+    "null": st.none(),
+    "any": st.integers() | st.booleans() | st.text(max_size=2) | st.floats(),
+}
+
+
+def shapes(inner):
+    """What values at one place of a line look like: a name of `SCALARS`, a list of one kind, or an object."""
+    return st.tuples(st.just("list"), inner) | st.tuples(st.just("object"), st.dictionaries(KEYS, inner, max_size=3))
+
+
+SHAPES = st.recursive(st.sampled_from([*SCALARS, *["int", "number", "bool", "text"] * 3]), shapes, max_leaves=6)
+
+
+def values_like(shape):
+    if isinstance(shape, str):
+        return SCALARS[shape]
+    kind, inner = shape
+    if kind == "list":
+        some = values_like(inner)
+        return st.none() | st.lists(some, max_size=3) | st.lists(some, min_size=2, max_size=2)
+    found = st.fixed_dictionaries({}, optional={key: values_like(each) for key, each in inner.items()})
+    whole = st.fixed_dictionaries({key: values_like(each) for key, each in inner.items()})
+    return st.one_of(whole, whole, whole, whole, found, st.none())
+
+
+@settings(max_examples=300)
+@given(st.dictionaries(KEYS, SHAPES, min_size=1, max_size=3), st.data())
+def test_features_without_pyarrow_are_those_of_pyarrow(shape, data):
+    rows = data.draw(
+        st.lists(values_like(("object", shape)).filter(lambda row: row is not None), min_size=1, max_size=4)
+    )
+    try:
+        lines = [json.dumps(row, ensure_ascii=data.draw(st.booleans())).encode() for row in rows]
+    except UnicodeEncodeError:
+        return
+    found = infer_plain(lines)
+    if found is not None:
+        assert list(found.items()) == list(infer(lines).items())
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [b'{"a": 1, "a": 2}'],
+        [b'{"a": {"b": 1, "b": 2}}'],
+        [b'{"a/b": 1}'],
+        [b'{"": 1}'],
+        [b'{"a": NaN}'],
+        [b'{"a": 1e999}'],
+        [b'{"a": 9007199254740993.0}'],
+        [b'{"a": 0.5}', b'{"a": 9007199254740993}'],
+        [b'{"a": 9223372036854775808}'],
+        [b'{"a": null}', b"{}"],
+        [b'{"a": []}'],
+        [b'{"a": {}}'],
+        [b'{"a": 1}', b'{"a": "1"}'],
+        [b'{"a": [1, true]}'],
+        [b'{"a": [1, {"b": 2}]}'],
+        [b'{"a": [[{"b": 2}]]}'],
+        [b'{"a": "\xff"}'],
+        [b'{"a": "\xed\xa0\x80"}'],
+        [b'{"a": "\\ud800"}'],
+        [b'{"\\udc00": 1}'],
+        [b'{"a": 1} {"a": 2}'],
+        [b"[1]"],
+        [b'\xef\xbb\xbf{"a": 1}'],
+        [b'{"a": ' + b"[" * 5000 + b"1" + b"]" * 5000 + b"}"],
+        [b'{"a": ' + b'{"a": ' * 40 + b"1" + b"}" * 41],
+    ],
+)
+def test_lines_that_only_pyarrow_can_tell_are_left_to_it(lines):
+    assert infer_plain(lines) is None
+
+
+def test_usual_lines_are_opened_and_read_without_pyarrow(tmp_path):
+    """Its import takes longer than reading a small file."""
+    path = tmp_path / "chats.jsonl"
+    row = {
+        "id": 1,
+        "x": 0.5,
+        "tags": ["a", "b"],
+        "box": [[1, 2], [3, 4]],
+        "of": {"k": True, "n": None},
+        "s": "\U0001f600",
+    }
+    rows = [
+        row | {"messages": [{"role": "user", "content": "hi"}] * count, "of": {"k": True, "n": 5}}
+        for count in (1, 2, 0)
+    ]
+    path.write_bytes(lines_of(*rows))
+    code = (
+        "import sys, headrace as hr; source = hr.open(sys.argv[1]); "
+        "print([len(batch['id']) for batch in hr.Loader(source, 2)], 'pyarrow' in sys.modules, source.schema['messages/role'].shape)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[2, 1] False (None,)"

@@ -22,7 +22,7 @@ from headrace.formats.index.parts import IndexRequest
 from headrace.formats.index.places import record_bytes
 from headrace.formats.jsonl.keys import array_at, find_keys, keep_keys, parse_types
 from headrace.formats.jsonl.numbers import any_beyond_exact, check_numbers
-from headrace.formats.jsonl.plain import PlainDecoder, as_strings, plain_decoder
+from headrace.formats.jsonl.plain import PlainDecoder, as_strings, infer_plain, plain_decoder
 from headrace.formats.jsonl.types import BadLine, Found, damage_of, damaged_lines, infer, parse
 from headrace.formats.jsonl.write import JsonLinesWriter, misfits
 from headrace.formats.table.arrow import from_arrow
@@ -165,11 +165,12 @@ class JsonLinesTable(InferredTable):
 
     def _infer(self, lines: Sequence[bytes]) -> Found:
         if self._columns is not None:
-            found = infer(keep_keys(lines, self._columns))
+            kept = keep_keys(lines, self._columns)
+            found = infer_plain(kept) or infer(kept)
             if all(name in found for name in self._columns):
                 return found
             # The error about a name that is not there shows all that are.
-        return infer(lines)
+        return infer_plain(lines) or infer(lines)
 
     def _of_files(self, paths: Sequence[str]) -> Self:
         some = type(self)(paths, compression=self._compression, given=self.given)

@@ -1,4 +1,4 @@
-"""Plain lines of JSON, decoded by native code.
+"""Plain lines of JSON, decoded by native code, and their features, found without pyarrow, whose import takes longer than reading a small file.
 
 Plain are lines whose wanted features are keys of the line's object, or of objects in it, with a number, a truth value, a text, or
 lists of those, each of the expected type. Whatever else a line may hold is left to pyarrow's reader, and all damage with it, so
@@ -7,7 +7,8 @@ errors come from one reader. Both give the same columns.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -18,17 +19,104 @@ from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch, Indices, Ragged
+from headrace.formats.jsonl.numbers import EXACT
 from headrace.formats.jsonl.types import MOST_BYTES
 from headrace.formats.table.values import Keys
 from headrace.io.local.fileset import Buffers
 
-__all__ = ["PlainDecoder", "as_strings", "plain_decoder"]
+__all__ = ["PlainDecoder", "as_strings", "infer_plain", "plain_decoder"]
 
 
 INT64, UINT64, FLOAT64, BOOL, TEXT = 1, 2, 3, 4, 5
 NO_LIMITS = (-(1 << 63), (1 << 63) - 1)
 MOST_DEPTH = 64
 """Of objects and lists that native code decodes."""
+
+
+MOST_LEVELS = 16
+"""Of objects and lists in lines whose features are found without pyarrow."""
+Inferred = Mapping[str, tuple[Keys, Feature]]
+
+
+class _NotPlain(ValueError):
+    """Only pyarrow can tell the features."""
+
+
+def infer_plain(lines: Sequence[bytes]) -> Inferred | None:
+    """The features of lines, as `headrace.formats.jsonl.types.infer` finds them; ``None`` for lines that are not plain.
+
+    Args:
+        lines: The lines. Objects and lists may be in each other. Where they hold values, all in one place are numbers, truth values or text.
+    """
+    found: dict[str, tuple[Keys, Feature]] = {}
+    try:
+        for keys, feature in _find_features((), [_load_plain(line) for line in lines], 0):
+            found["/".join(filter(None, keys))] = keys, feature
+    except (ValueError, RecursionError):  # also of text that is not UTF-8 or not JSON
+        return None
+    return found
+
+
+def _load_plain(line: bytes) -> Any:
+    text = bytes(line).decode()
+    value = json.loads(text, object_pairs_hook=_as_dict, parse_constant=_refuse)
+    if "\\u" in text:
+        json.dumps(value, ensure_ascii=False).encode()  # raises for half a surrogate pair
+    if type(value) is not dict:
+        raise _NotPlain
+    return value
+
+
+def _as_dict(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs) or any(not key or "/" in key for key in found):
+        raise _NotPlain
+    return found
+
+
+def _refuse(constant: str) -> None:
+    raise _NotPlain(constant)
+
+
+def _find_features(keys: Keys, values: list[Any], level: int) -> Iterator[tuple[Keys, Feature]]:
+    """The features under some keys, in the order of their first values. ``None`` stands for what is missing."""
+    kinds = {type(value) for value in values} - {type(None)}
+    if level > MOST_LEVELS:
+        raise _NotPlain
+    if kinds == {dict}:
+        names = list(dict.fromkeys(name for value in values if value is not None for name in value))
+        if not names:
+            raise _NotPlain
+        for name in names:
+            inner = [None if value is None else value.get(name) for value in values]
+            yield from _find_features((*keys, name), inner, level + 1)
+        return
+    if kinds == {list}:
+        items = [item for value in values if value is not None for item in value]
+        if any(type(item) is dict for item in items):
+            yield from _find_features((*keys, None), items, level + 1)
+            return
+    dtype, shape = _type_of(values, level)
+    lists = keys.count(None)
+    yield keys, Feature(dtype, (None,) * lists + shape)
+
+
+def _type_of(values: list[Any], level: int) -> tuple[str, tuple[int | None, ...]]:
+    """The dtype of values, or of those in lists, and the lengths of the lists: ``None`` where they differ, or one is missing or empty."""
+    present = [value for value in values if value is not None]
+    kinds = set(map(type, present))
+    if kinds == {list} and level <= MOST_LEVELS:
+        dtype, shape = _type_of([item for value in present for item in value], level + 1)
+        lengths = set(map(len, present))
+        length = lengths.pop() if len(lengths) == 1 and len(present) == len(values) else None
+        return dtype, (length or None, *shape)
+    if kinds == {int} and NO_LIMITS[0] <= min(present) <= max(present) <= NO_LIMITS[1]:
+        return "int64", ()
+    if kinds and kinds <= {int, float} and max(map(abs, present)) < EXACT:
+        return "float64", ()
+    if kinds in ({bool}, {str}):
+        return ("bool" if kinds == {bool} else "str"), ()
+    raise _NotPlain
 
 
 class PlainDecoder:
