@@ -501,6 +501,7 @@ def test_features_without_pyarrow_are_those_of_pyarrow(shape, data):
         [b'{"a": []}'],
         [b'{"a": {}}'],
         [b'{"a": 1}', b'{"a": "1"}'],
+        [b'{"a": "' + bytes([120]) * (4 << 20) + b'"}'],
         [b'{"a": [1, true]}'],
         [b'{"a": [1, {"b": 2}]}'],
         [b'{"a": [[{"b": 2}]]}'],

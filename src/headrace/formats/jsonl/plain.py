@@ -35,6 +35,8 @@ MOST_DEPTH = 64
 
 MOST_LEVELS = 16
 """Of objects and lists in lines whose features are found without pyarrow."""
+MOST_PARSED = 4 << 20
+"""Bytes of those lines. Python parses them in about as long as pyarrow's import takes."""
 Inferred = Mapping[str, tuple[Keys, Feature]]
 
 
@@ -48,6 +50,8 @@ def infer_plain(lines: Sequence[bytes]) -> Inferred | None:
     Args:
         lines: The lines. Objects and lists may be in each other. Where they hold values, all in one place are numbers, truth values or text.
     """
+    if sum(map(len, lines)) > MOST_PARSED:
+        return None
     found: dict[str, tuple[Keys, Feature]] = {}
     try:
         for keys, feature in _find_features((), [_load_plain(line) for line in lines], 0):
@@ -78,41 +82,58 @@ def _refuse(constant: str) -> None:
     raise _NotPlain(constant)
 
 
-def _find_features(keys: Keys, values: list[Any], level: int) -> Iterator[tuple[Keys, Feature]]:
-    """The features under some keys, in the order of their first values. ``None`` stands for what is missing."""
-    kinds = {type(value) for value in values} - {type(None)}
+def _find_features(keys: Keys, values: list[Any], level: int, *, whole: bool = True) -> Iterator[tuple[Keys, Feature]]:
+    """The features under some keys, in the order of their first values.
+
+    Args:
+        keys: The keys.
+        values: The values there, without nulls.
+        level: How many objects and lists they are in.
+        whole: Whether no object lacks the value, or has a null in its place.
+    """
+    kinds = set(map(type, values))
     if level > MOST_LEVELS:
         raise _NotPlain
     if kinds == {dict}:
-        names = list(dict.fromkeys(name for value in values if value is not None for name in value))
-        if not names:
+        fields: dict[str, list[Any]] = {}
+        for value in values:
+            for name, field in value.items():
+                fields.setdefault(name, []).append(field)
+        if not fields:
             raise _NotPlain
-        for name in names:
-            inner = [None if value is None else value.get(name) for value in values]
-            yield from _find_features((*keys, name), inner, level + 1)
+        for name, found in fields.items():
+            present = _without_nulls(found)
+            is_whole = whole and len(present) == len(values)
+            yield from _find_features((*keys, name), present, level + 1, whole=is_whole)
         return
     if kinds == {list}:
-        items = [item for value in values if value is not None for item in value]
-        if any(type(item) is dict for item in items):
-            yield from _find_features((*keys, None), items, level + 1)
+        items = [item for value in values for item in value]
+        present = _without_nulls(items)
+        if any(type(item) is dict for item in present):
+            is_whole = len(present) == len(items)
+            yield from _find_features((*keys, None), present, level + 1, whole=is_whole)
             return
-    dtype, shape = _type_of(values, level)
-    lists = keys.count(None)
-    yield keys, Feature(dtype, (None,) * lists + shape)
+    dtype, shape = _type_of(values, level, whole=whole)
+    yield keys, Feature(dtype, (None,) * keys.count(None) + shape)
 
 
-def _type_of(values: list[Any], level: int) -> tuple[str, tuple[int | None, ...]]:
+def _without_nulls(values: list[Any]) -> list[Any]:
+    return [value for value in values if value is not None]
+
+
+def _type_of(values: list[Any], level: int, *, whole: bool) -> tuple[str, tuple[int | None, ...]]:
     """The dtype of values, or of those in lists, and the lengths of the lists: ``None`` where they differ, or one is missing or empty."""
-    present = [value for value in values if value is not None]
-    kinds = set(map(type, present))
+    kinds = set(map(type, values))
     if kinds == {list} and level <= MOST_LEVELS:
-        dtype, shape = _type_of([item for value in present for item in value], level + 1)
-        lengths = set(map(len, present))
-        length = lengths.pop() if len(lengths) == 1 and len(present) == len(values) else None
+        items = [item for value in values for item in value]
+        present = _without_nulls(items)
+        dtype, shape = _type_of(present, level + 1, whole=len(present) == len(items))
+        lengths = set(map(len, values))
+        length = lengths.pop() if whole and len(lengths) == 1 else None
         return dtype, (length or None, *shape)
-    if kinds == {int} and NO_LIMITS[0] <= min(present) <= max(present) <= NO_LIMITS[1]:
+    if kinds == {int} and NO_LIMITS[0] <= min(values) <= max(values) <= NO_LIMITS[1]:
         return "int64", ()
-    if kinds and kinds <= {int, float} and max(map(abs, present)) < EXACT:
+    if kinds and kinds <= {int, float} and max(map(abs, values)) < EXACT:
         return "float64", ()
     if kinds in ({bool}, {str}):
         return ("bool" if kinds == {bool} else "str"), ()
