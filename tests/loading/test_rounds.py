@@ -200,7 +200,7 @@ def test_a_way_that_changes_keeps_jobs_small():
 
 @pytest.mark.parametrize(("megabytes", "ahead"), [(1, 4), (5, 4), (11, 2), (17, 2), (100, 2)])
 def test_few_large_jobs_are_made_in_advance(megabytes, ahead):
-    """Those of 32 MB, or one for each of two threads."""
+    """Those of 16 MB for each of two threads, or one for each."""
     sizer = JobSizer(can_grow=False)
     assert sizer.limit_ahead(4, 2) == 4  # before the first one
     run = BatchRun(0, 0, 0, 8, 0, 8, 1, is_last=False)
@@ -214,4 +214,5 @@ def test_many_small_batches_count_by_their_job():
     run = BatchRun(0, 0, 0, 8, 0, 8, 4, is_last=False)
     for _ in range(20):
         sizer.note(Block(run, [{}] * 4, bytes=4 << 20, reading_ns=40_000), passed=True)
-    assert sizer.limit_ahead(100, 1) == 8
+    assert sizer.limit_ahead(100, 1) == 4
+    assert sizer.limit_ahead(100, 16) == 64

@@ -171,8 +171,8 @@ SINGLES_NS = 2_000_000
 MAX_BLOCK_BYTES = 4 << 20
 """The most bytes in a job of several batches. With half of it, threads pass so many jobs of large batches that they wait for each other; with twice
 as much, batches leave the cache before the consumer uses them."""
-AHEAD_BYTES = 32 << 20
-"""The most bytes that jobs make in advance, unless that is less than one job for each thread: the first epoch meets as much new memory, which costs
+AHEAD_BYTES = 16 << 20
+"""The most bytes that each thread makes in advance, but at least one job: the first epoch meets as much new memory, which costs
 up to 2 ms a megabyte in a virtual machine that has returned it to its host. Later epochs take as long with 1 job ahead as with 2 (2026-11-29)."""
 MOST_EXPECTED_BYTES = 4 * MAX_BLOCK_BYTES
 """The most bytes that a job may be expected to have, if its rows are larger than those of the jobs before."""
@@ -362,8 +362,8 @@ class JobSizer:
         return self.sizes.fitting(start, step, count, MOST_EXPECTED_BYTES)
 
     def limit_ahead(self, most: int, least: int) -> int:
-        """The number of jobs to start in advance: ``most``, or as many as have :data:`AHEAD_BYTES`, but not less than ``least``."""
-        return max(least, min(most, int(AHEAD_BYTES // max(self._batch_bytes * self.batches, 1.0))))
+        """The number of jobs to start in advance: ``most``, or as many as :data:`AHEAD_BYTES` allow for each of ``least`` threads, but one for each."""
+        return max(least, min(most, int(AHEAD_BYTES * least // max(self._batch_bytes * self.batches, 1.0))))
 
     def _within(self, target_ns: int, by_size: float, most: int) -> int:
         by_time = round(target_ns / max(self._batch_ns, 1.0))
