@@ -19,7 +19,9 @@ from benchmarks.shapes.rows import ALONE, OURS, Row, ShapeSystem
 from benchmarks.shapes.shape import Shape
 
 ONCE, TENFOLD = "once", "ten times"
-_TIMES = {ONCE: 1, TENFOLD: 10}
+FIRST_ONCE, FIRST_TENFOLD = "once, first epoch", "ten times, first epoch"
+_TIMES = {ONCE: 1, TENFOLD: 10, FIRST_ONCE: 1, FIRST_TENFOLD: 10}
+_FIRSTS = (FIRST_ONCE, FIRST_TENFOLD)
 
 
 @dataclass(slots=True)
@@ -169,23 +171,33 @@ def _start_first(row: Row, run: Run, system: System, cache: Path) -> _First:
     return _First(Library(run, system.python, cache), system.start, row.shape, run.size)
 
 
-class _First(Visit):
-    """A visit in a process that ends with it, whose one turn is the first epoch. Rows of peers are checked by `sweep`."""
+class _Alone(Visit):
+    """A visit in a process that ends with it, so that its memory is that of the one shape."""
+
+    def close(self) -> None:
+        """End the process."""
+        self.library.end()
+
+
+@dataclass(slots=True)
+class _First(_Alone):
+    """One whose turn is the first epoch of its process."""
+
+    is_checked: bool = False
+    """Whether its rows are checked elsewhere. Those of peers are, by `sweep`."""
 
     def ask(self, do: str, **more: float | str) -> object:
-        """As `Visit.ask`, except that peers are not checked."""
-        return None if do == "check" and not self.start.startswith("ours") else super().ask(do, **more)
+        """As `Visit.ask`, except for checks."""
+        if do == "check" and (self.is_checked or not self.start.startswith("ours")):
+            return None
+        return Visit.ask(self, do, **more)
 
     def turn(self, seconds: float, most: int) -> list[Timing]:
         """The first epoch."""
         del seconds, most
         self.opened = True
-        answer = self.ask("first", shape=str(self.shape), size=self.size)
+        answer = self.ask("first", shape=str(self.shape), size=self.size, times=self.times)
         return [Timing(**timing) for timing in answer]  # type: ignore[attr-defined]
-
-    def close(self) -> None:
-        """End the process."""
-        self.library.end()
 
 
 def compare_threads(rows: Sequence[Row], run: Run, say: Callable[[str, Table], None]) -> dict[str, Table]:
@@ -227,28 +239,23 @@ def _alternate(library: Library, systems: Sequence[ShapeSystem], shape: Shape, r
 
 
 def grow(rows: Sequence[Row], run: Run, say: Callable[[str, Table], None]) -> dict[str, Table]:
-    """Headrace alone over each shape's rows and over ten times as many, in new processes."""
+    """Headrace alone over each shape's rows and over ten times as many, in new processes: later epochs, and the first one with an empty cache."""
     tables = {}
     for row in rows:
         ours = row.systems[0]
         files = ShapeFiles(run.folder, row.shape, row.shape.rows(run.size)).make().warm()
         many = files.repeated(_TIMES[TENFOLD]).make()
-        systems = [replace(ours, name=name) for name in _TIMES]
-        tables[row.name] = measure_systems(row.name, systems, run, start=lambda s, c, row=row: _Alone(row, s, run, c))
+        systems = [replace(ours, name=name, fresh=name in _FIRSTS, empty_cache=name in _FIRSTS) for name in _TIMES]
+        start = partial(_start_growth, row, run)
+        tables[row.name] = measure_systems(row.name, systems, run, start=start)
         many.remove()
         say(row.name, tables[row.name])
     return tables
 
 
-class _Alone(Visit):
-    """A visit in a process that ends with it, so that its memory is that of the one shape."""
-
-    def __init__(self, row: Row, system: System, run: Run, cache: Path) -> None:
-        super().__init__(Library(run, system.python, cache), system.start, row.shape, run.size, _TIMES[system.name])
-
-    def close(self) -> None:
-        """End the process."""
-        self.library.end()
+def _start_growth(row: Row, run: Run, system: System, cache: Path) -> _Alone:
+    what = (Library(run, system.python, cache), system.start, row.shape, run.size, _TIMES[system.name])
+    return _First(*what, is_checked=True) if system.fresh else _Alone(*what)
 
 
 def clocked(say: Callable[[str], None], count: int, ratio: Callable[[str, Table], str]) -> Callable[[str, Table], None]:
@@ -263,4 +270,16 @@ def clocked(say: Callable[[str], None], count: int, ratio: Callable[[str, Table]
     return tell
 
 
-__all__ = ["ONCE", "OURS", "TENFOLD", "clocked", "compare_first", "compare_threads", "grow", "libraries", "sweep"]
+__all__ = [
+    "FIRST_ONCE",
+    "FIRST_TENFOLD",
+    "ONCE",
+    "OURS",
+    "TENFOLD",
+    "clocked",
+    "compare_first",
+    "compare_threads",
+    "grow",
+    "libraries",
+    "sweep",
+]

@@ -8,7 +8,7 @@ from statistics import median
 
 from benchmarks.compare.report import markdown_table, read_result, say_found, say_met, say_required
 from benchmarks.compare.results import SystemResult, Table, Verdict, judge
-from benchmarks.shapes.driver import ONCE, TENFOLD
+from benchmarks.shapes.driver import FIRST_ONCE, FIRST_TENFOLD, ONCE, TENFOLD
 from benchmarks.shapes.rows import ALONE, NAMED, OURS, ROWS, find_row
 
 MARKERS = ("<!-- shapes: begin -->", "<!-- shapes: end -->")
@@ -65,13 +65,21 @@ def threads(row: str, table: Table) -> Ratio | None:
 
 
 def growth(row: str, table: Table) -> Ratio | None:
-    """Ten times the rows beside the rows: speed for each, or None without figures."""
-    both = [table.get(name) for name in (TENFOLD, ONCE)]
-    if not all(result and _measured(result) for result in both):
+    """Ten times the rows beside the rows: speed for each in later epochs, or None without figures."""
+    return _growth_between(row, table, ONCE, TENFOLD)
+
+
+def first_growth(row: str, table: Table) -> Ratio | None:
+    """The same in the first epoch of a process, in which nothing is kept from earlier ones."""
+    return _growth_between(row, table, FIRST_ONCE, FIRST_TENFOLD)
+
+
+def _growth_between(row: str, table: Table, once: str, tenfold: str) -> Ratio | None:
+    one, ten = table.get(once), table.get(tenfold)
+    if one is None or ten is None or not (_measured(one) and _measured(ten)):
         return None
-    ten, one = both
     found = compare(row, ten, one)
-    return Ratio(row, ONCE, found.times, found.mean, found.shortest * 10, found.cpu * 10, ten.rate)
+    return Ratio(row, once, found.times, found.mean, found.shortest * 10, found.cpu * 10, ten.rate)
 
 
 def _measured(result: SystemResult) -> bool:
@@ -126,8 +134,8 @@ class Sweep:
             )
         if self.command == "growth":
             return (
-                f"Ten times the rows: speed per row at worst {worst.times:.2f} x (`{worst.row}`), median {middle:.2f} x over "
-                f"{len(ratios)} rows; memory {_memory(self.tables)}."
+                f"Ten times the rows: {_first_growth(self.tables)}later epochs: speed per row at worst {worst.times:.2f} x "
+                f"(`{worst.row}`), median {middle:.2f} x over {len(ratios)} rows; memory {_memory(self.tables)}."
             )
         behind = sum(ratio.times < 1 for ratio in ratios)
         if self.command == "first":
@@ -182,7 +190,7 @@ class Sweep:
             ]
             for r in self.ratios
         ]
-        more = ["MB", "MB ten times"] if self.command == "growth" else []
+        more = ["first epoch", "MB", "MB ten times"] if self.command == "growth" else []
         return markdown_table(
             ["ratio", "mean", "shortest", "CPU", *more, "rows/s", "beside", "row"], rows, left=0, right=2
         )
@@ -191,7 +199,8 @@ class Sweep:
         if self.command != "growth":
             return []
         table = self.tables[ratio.row]
-        return [f"{table[name].anonymous_mb:.0f}" for name in (ONCE, TENFOLD)]
+        first = first_growth(ratio.row, table)
+        return [f"{first.times:.2f}" if first else "", *(f"{table[name].anonymous_mb:.0f}" for name in (ONCE, TENFOLD))]
 
     def notes(self) -> list[str]:
         """Why figures are missing."""
@@ -240,6 +249,15 @@ def _shape(name: str) -> str:
     """The text of a row's shape, after its name if it has one."""
     row = find_row(name)
     return f"{name}: {row.shape}" if any(row.name == each.name for each in NAMED) else str(row.shape)
+
+
+def _first_growth(tables: dict[str, Table]) -> str:
+    found = [ratio for ratio in (first_growth(name, table) for name, table in tables.items()) if ratio]
+    if not found:
+        return ""
+    worst = min(found, key=lambda ratio: ratio.times)
+    middle = median(ratio.times for ratio in found)
+    return f"first epochs: speed per row at worst {worst.times:.2f} x (`{worst.row}`), median {middle:.2f} x; "
 
 
 def _memory(tables: dict[str, Table]) -> str:

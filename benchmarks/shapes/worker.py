@@ -46,24 +46,23 @@ class Host:
 
     def do_open(self, start: str, shape: str, size: str, times: int = 1) -> None:
         """Make the task (imports the libraries of the system)."""
-        what = Shape.parse(shape)
-        files = ShapeFiles(self.folder, what, what.rows(size))
-        if times > 1:
-            files = files.repeated(times)
-        self.tasks[start] = _maker(start)(files)
+        self.tasks[start] = _maker(start)(self._files(shape, size, times))
 
-    def do_first(self, start: str, shape: str, size: str) -> object:
+    def do_first(self, start: str, shape: str, size: str, times: int = 1) -> object:
         """Time the first epoch of this process, with opening the files, but without imports."""
         _import_libraries(start)
-        make = _maker(start)
-        what = Shape.parse(shape)
-        files = ShapeFiles(self.folder, what, what.rows(size))
+        make, files = _maker(start), self._files(shape, size, times)
         begin = time.perf_counter()
         task = make(files)
         opened = time.perf_counter() - begin
         timing = task.run()
         first = None if timing.first_s is None else opened + timing.first_s
         return [asdict(replace(timing, epoch_s=opened + timing.epoch_s, wall_s=opened + timing.wall_s, first_s=first))]
+
+    def _files(self, shape: str, size: str, times: int) -> ShapeFiles:
+        what = Shape.parse(shape)
+        files = ShapeFiles(self.folder, what, what.rows(size))
+        return files.repeated(times) if times > 1 else files
 
     def do_check(self, start: str) -> None:
         """Run one untimed epoch and compare every row."""

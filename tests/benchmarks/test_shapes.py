@@ -17,7 +17,7 @@ from benchmarks.compare.results import SystemResult
 from benchmarks.compare.tasks import Timing
 from benchmarks.shapes import report
 from benchmarks.shapes.__main__ import README, main
-from benchmarks.shapes.driver import ONCE, TENFOLD, Library, compare_first, compare_threads, grow, sweep
+from benchmarks.shapes.driver import FIRST_TENFOLD, ONCE, TENFOLD, Library, compare_first, compare_threads, grow, sweep
 from benchmarks.shapes.files import ShapeFiles
 from benchmarks.shapes.protobuf_bytes import masked_checksums
 from benchmarks.shapes.reading import Reading
@@ -254,13 +254,20 @@ def test_growth_reads_the_rows_ten_times_and_removes_the_copies(run):
     row = find_row("npy 1f32[20] batch=16")
     tables = grow([row], run, lambda *_: None)
     once, ten = (tables[row.name][name] for name in (ONCE, TENFOLD))
-    assert (once.error, ten.error) == (None, None)
+    assert {result.error for result in tables[row.name].values()} == {None}
     assert ten.timings[0].rows == 10 * once.timings[0].rows
+    first_ten = tables[row.name][FIRST_TENFOLD]
+    assert [timing.rows for timing in first_ten.timings] == [ten.timings[0].rows] * run.rounds
     assert once.anonymous_mb > 0 or not Path("/proc/self/status").exists()
     files = ShapeFiles(run.folder, row.shape, once.timings[0].rows)
     assert files.root.exists()
     assert not files.repeated(10).root.exists()
-    assert "at most" in Sweep(command="growth", setting={}, tables=tables).headline()
+    found = Sweep(command="growth", setting={}, tables=tables)
+    assert "first epochs: speed per row at worst" in found.headline()
+    assert "at most" in found.headline()
+    assert "first epoch" in found.table()
+    earlier = Sweep(command="growth", setting={}, tables={row.name: {ONCE: once, TENFOLD: ten}})
+    assert "first epochs" not in earlier.headline()
 
 
 @pytest.mark.parametrize(
