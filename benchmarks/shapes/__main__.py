@@ -62,7 +62,7 @@ def _measure(options: argparse.Namespace) -> Sweep:
         size=options.size,
         rounds=options.rounds,
         turn_s=0.2,
-        timeout_s=120,
+        timeout_s=600 if options.command == "growth" else 120,
         quiet_s=options.quiet,
         say=lambda _: None,
     )

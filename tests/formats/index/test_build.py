@@ -2,15 +2,18 @@
 
 import errno
 import tempfile
+from pathlib import Path
 
 import numpy as np
 import pytest
 from tests.reference import tfrecord as reference
 
 from headrace import _native
+from headrace.errors import CorruptRecord
 from headrace.formats.index import build as index_build
-from headrace.formats.index import build as index_starts
-from headrace.formats.index.build import Starts, build_index, record_index
+from headrace.formats.index import places as index_places
+from headrace.formats.index.build import build_index, record_index
+from headrace.formats.index.places import Starts
 from headrace.formats.tfrecord.format import TFRecordFraming
 from headrace.io.local import mapped
 from headrace.io.local.fileset import FileSet
@@ -19,7 +22,7 @@ from headrace.io.local.mapped import MappedFile
 
 @pytest.fixture
 def held_bytes(monkeypatch):
-    monkeypatch.setattr(index_starts, "HELD_BYTES", 160)
+    monkeypatch.setattr(index_places, "HELD_BYTES", 160)
     monkeypatch.setattr(index_build, "HELD_BYTES", 160)
 
 
@@ -125,3 +128,52 @@ def test_the_pages_of_a_large_set_of_small_files_are_released(tmp_path, monkeypa
     assert len(index) == 8
     whole = [(path, 0, files.content(0).size) for path in paths]
     assert sorted(one for one in dropped if one[2]) == (whole if is_large else [])
+
+
+class Pool:
+    """A pool that only remembers what it was given."""
+
+    def __init__(self):
+        self.given = []
+
+    def submit(self, scan):
+        self.given.append(scan)
+
+
+@pytest.mark.parametrize(("took", "here"), [(index_build.SHORT_NS // 2, 40), (3 * index_build.SHORT_NS, 3)])
+def test_short_scans_are_done_here_until_they_take_long(monkeypatch, took, here):
+    now = iter(range(0, 1 << 60, took))
+    monkeypatch.setattr(index_build, "perf_counter_ns", lambda: next(now))
+    scans, done = index_build._Scans(Pool()), []
+    for number in range(40):
+        scans.submit_short(lambda number=number: done.append(number))
+    assert done == list(range(here))
+    assert len(scans.pool.given) == 40 - here
+
+
+@pytest.mark.parametrize("small_bytes", [0, 100, 1 << 20])
+def test_damage_is_that_of_the_first_file_wherever_files_are_scanned(tmp_path, monkeypatch, small_bytes):
+    monkeypatch.setattr(index_build, "SMALL_BYTES", small_bytes)
+    monkeypatch.setattr(index_build, "PIECE_BYTES", 1000)
+    bars = []
+
+    class Bar(index_build.Progress):
+        def __init__(self, *args, **options):
+            super().__init__(*args, **options)
+            bars.append(self)
+
+    monkeypatch.setattr(index_build, "Progress", Bar)
+    sizes = [40, 3000, 0, 400, 7, 60]
+    contents = [reference.framed(b"x" * size) * (1 + (size == 400) * 20) for size in sizes]
+    paths = [str(tmp_path / str(number)) for number in range(len(sizes))]
+    for path, content in zip(paths, contents, strict=True):
+        Path(path).write_bytes(content)
+    found = build_index(TFRecordFraming(), FileSet(paths))
+    assert [file.records for file in found.files] == [1, 1, 1, 21, 1, 1]
+    assert bars[0].done == sum(map(len, contents))
+    for path in (paths[3], paths[4]):  # a file in pieces, and a small one
+        content = Path(path).read_bytes()
+        Path(path).write_bytes(bytes([content[0] ^ 1]) + content[1:])
+    with pytest.raises(CorruptRecord) as raised:
+        build_index(TFRecordFraming(), FileSet(paths))
+    assert raised.value.where.path == paths[3]

@@ -16,6 +16,7 @@ from headrace.formats.csv.format import CsvRecords
 from headrace.formats.csv.framing import CsvFraming
 from headrace.formats.index import build as index_build
 from headrace.formats.index import index as index_module
+from headrace.formats.index import places as index_places
 from headrace.formats.index.build import build_index, record_index
 from headrace.formats.index.index import FileIndex, RecordIndex, index_path, load_index, save_index
 from headrace.formats.tfrecord.format import TFRecordFraming, TFRecordRecords
@@ -255,7 +256,8 @@ def tiny_blocks(monkeypatch):
     for module in (index_module, index_build):
         monkeypatch.setattr(module, "SUMMED_BYTES", 64)
     monkeypatch.setattr(index_module, "CHECKED_BYTES", 0)
-    monkeypatch.setattr(index_build, "HELD_BYTES", 8)
+    for module in (index_places, index_build):
+        monkeypatch.setattr(module, "HELD_BYTES", 8)
 
 
 @pytest.mark.parametrize("lazily", [True, False])

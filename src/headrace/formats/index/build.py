@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import IO, TypeAlias
+from time import perf_counter_ns
+from typing import TypeAlias
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from headrace.contracts.values import Indices
 from headrace.errors import Where
 from headrace.formats.framed.scan import KEPT_BYTES, ByteStream, Framing, Scan
 from headrace.formats.index.index import FileIndex, RecordIndex, index_path, load_index, warn_of_damage, write_index
-from headrace.io.cache.folder import cache_folder
+from headrace.formats.index.places import HELD_BYTES, Starts
 from headrace.io.local.fileset import FileSet
 from headrace.io.local.mapped import MappedFile
 from headrace.io.local.signatures import SUMMED_BYTES, BlockSums, Signature, Sums, wait_for_tick
@@ -27,73 +28,16 @@ from headrace.io.system import usable_cores
 from headrace.io.threads import ThreadPool
 from headrace.io.urls import is_url
 
-__all__ = ["HELD_BYTES", "Starts", "build_index", "record_index"]
-
-
-HELD_BYTES = 1 << 20
-
-
-class Starts:
-    """Record starts of one file, in order. Few stay in memory; many go to an unnamed file in the cache folder.
-
-    So memory does not grow with the files. If that file cannot be written, all stay in memory.
-    """
-
-    def __init__(self) -> None:
-        self._held: list[Indices] = []
-        self._held_bytes = 0
-        self._file: IO[bytes] | None = None
-        self._filed = 0  # starts stored in the file
-        self._can_file = True
-        self._count = 0
-
-    def __len__(self) -> int:
-        return self._count
-
-    def __del__(self) -> None:
-        file = getattr(self, "_file", None)
-        if file is not None:
-            file.close()
-
-    def add(self, starts: Indices) -> None:
-        """Append a copy of some starts, so that native memory returns to its pool."""
-        self._held.append(starts.astype("<i8"))
-        self._held_bytes += starts.nbytes
-        self._count += len(starts)
-        if self._held_bytes >= HELD_BYTES and self._can_file:
-            self._file_away()
-
-    def _file_away(self) -> None:
-        import tempfile  # imported here, because few files have so many records
-
-        try:
-            if self._file is None:
-                self._file = tempfile.TemporaryFile(dir=cache_folder("index"))  # noqa: SIM115 - closed with this object
-            for starts in self._held:
-                self._file.write(starts.data)
-            self._file.flush()
-        except OSError:
-            self._can_file = False  # Earlier starts are in the file; the rest stay in memory.
-            return
-        self._held, self._held_bytes, self._filed = [], 0, self._count
-
-    def __iter__(self) -> Iterator[Indices]:
-        """All starts, in blocks of about 1 MiB."""
-        size = np.dtype("<i8").itemsize
-        left = self._filed * size
-        if self._file is not None:
-            self._file.seek(0)
-        while left and self._file is not None:
-            block = self._file.read(min(left, HELD_BYTES))
-            left -= len(block)
-            yield np.frombuffer(block, "<i8")
-        yield from self._held
+__all__ = ["build_index", "record_index"]
 
 
 STEP_BYTES = 16 << 20
 CACHED_BYTES = 1 << 20  # a step where checksums of the content follow, so that they find it in the processor's cache
 PIECE_BYTES = 256 << 20  # pieces of a large file; for smaller ones, one core is faster than two
 TEXT_BYTES = 4 << 20  # the same where each byte is read, and not only the lengths of records
+SMALL_BYTES = 256 << 10  # a file up to this size mostly costs calls of Python and of the system
+SHORT_NS, LEAST_SHORT = 500_000, 8
+"""Small files are scanned one by one if they take no longer than this on average, or if there are few. 100 to 200 us are usual."""
 MOST_THREADS = 16
 MOST_PRINTED = 1024  # files whose content is checked before a cached index is trusted; beyond that, only size and time
 
@@ -200,9 +144,10 @@ def _build(
         ThreadPool(min(MOST_THREADS, usable_cores())) as pool,
     ):
         jobs = {n: _Job(framing, files, n, signatures[n], on_corrupt, bar, kept_bytes) for n in stale}
-        for job in jobs.values():
-            job.submit(pool)
+        scans = _Scans(pool)
         try:
+            for job in jobs.values():
+                job.submit(scans)
             found = [jobs[n].result() if n in jobs else _taken(kept, n) for n in range(len(files))]
         except BaseException:
             pool.shutdown(wait=True, cancel_futures=True)
@@ -241,6 +186,30 @@ class _Piece:
     end: int
 
 
+class _Scans:
+    """Scans files in threads, but short ones here: threads would wait for the interpreter lock longer than those take.
+
+    Once short ones have taken long as a rule, because they wait for a disk, they go to threads, too.
+    """
+
+    def __init__(self, pool: ThreadPool) -> None:
+        self.pool = pool
+        self._calls = self._spent_ns = 0  # here
+
+    def submit_short(self, scan: Callable[[], _Found]) -> Future[_Found]:
+        """Do a scan that is expected to be short."""
+        if self._spent_ns > SHORT_NS * max(self._calls, LEAST_SHORT):
+            return self.pool.submit(scan)
+        begun = perf_counter_ns()
+        made: Future[_Found] = Future()
+        try:
+            made.set_result(scan())
+        except Exception as error:  # noqa: BLE001 - raised by result(), when the files before this one are known to be intact
+            made.set_exception(error)
+        self._calls, self._spent_ns = self._calls + 1, self._spent_ns + perf_counter_ns() - begun
+        return made
+
+
 class _Job:
     """The scan of one file."""
 
@@ -266,18 +235,21 @@ class _Job:
         self._content_bytes = 0
         self._step = STEP_BYTES if framing.has_checksums else min(STEP_BYTES, CACHED_BYTES)
         self._whole: Future[_Found] | None = None
+        self._is_cut = False  # into pieces
 
-    def submit(self, pool: ThreadPool) -> None:
+    def submit(self, scans: _Scans) -> None:
         """Scan a large plain file in pieces, any other in one go."""
         size = self._signature.size
         at_once, cores = PIECE_BYTES, usable_cores()
         if not self._framing.has_checksums and cores > 1:
             at_once = min(PIECE_BYTES, max(TEXT_BYTES, size // (2 * cores) + 1))
         if self._remote or self._skip or size < 2 * at_once or self._files.wrapper(self._number) != "none":
-            self._whole = pool.submit(self._scan_file)
+            is_short = size <= SMALL_BYTES and not self._remote
+            self._whole = scans.submit_short(self._scan_file) if is_short else scans.pool.submit(self._scan_file)
             return
+        self._is_cut = True
         bounds = [*range(0, size - at_once // 2, at_once), size]
-        self._pieces = [pool.submit(self._piece, a, b) for a, b in pairwise(bounds)]
+        self._pieces = [scans.pool.submit(self._piece, a, b) for a, b in pairwise(bounds)]
 
     def result(self) -> _Found:
         """Wait for the result."""
@@ -321,7 +293,7 @@ class _Job:
     def _found(self, starts: Starts, scan: Scan | None = None) -> _Found:
         faults = [] if scan is None else scan.faults
         skipped = tuple((fault.where.record or 0) - before for before, (fault, _) in enumerate(faults))
-        self._bar.advance(self._signature.size if self._whole is not None else 0)
+        self._bar.advance(0 if self._is_cut else self._signature.size)
         sums = np.concatenate([np.zeros(0, np.uint32), *(self._sums[first] for first in sorted(self._sums))])
         if not self._framing.has_checksums:
             self._files.check_in_place(self._number)
