@@ -586,7 +586,7 @@ class BytesWanted:
 
 def gather_singles(buffers: Buffers | list[Any], which: numpy.typing.NDArray[numpy.int32] | None, begins: numpy.typing.NDArray[numpy.int64], *, verify: bool, threads: int, bytes_wanted: BytesWanted) -> tuple[Spans, numpy.typing.NDArray[numpy.int64] | None]:
     """
-    The records of chunks of one record each, which begin at these offsets, and the numbers of the chunks that must be opened instead: damaged ones, those with another number of records or more than 128 KiB, and those of unusual kinds. Works with up to `threads` threads. With `bytes_wanted`, records are decoded into bytes objects.
+    The records of chunks of one record each, which begin at these offsets, and the numbers of the chunks that must be opened instead: damaged ones, those with another number of records or more than 16 MiB, and those of unusual kinds. Works with up to `threads` threads. With `bytes_wanted`, records are decoded into bytes objects.
     """
 
 def read_single(data: Buffer, begin: int, *, verify: bool) -> memoryview | None:

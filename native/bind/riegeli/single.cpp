@@ -151,7 +151,7 @@ void register_riegeli_single(nb::module_& module) {
                        "-> tuple[Spans, "
                        "numpy.typing.NDArray[numpy.int64] | None]"),
                "The records of chunks of one record each, which begin at these offsets, and the numbers of the chunks "
-               "that must be opened instead: damaged ones, those with another number of records or more than 128 KiB, "
+               "that must be opened instead: damaged ones, those with another number of records or more than 16 MiB, "
                "and those of unusual kinds. Works with up to `threads` threads. With `bytes_wanted`, records are "
                "decoded into bytes objects.");
     module.def(

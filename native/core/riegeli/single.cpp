@@ -13,13 +13,14 @@
 namespace headrace::riegeli {
 namespace {
 
-constexpr std::size_t together = 4;            // chunks, hashed in parallel
-constexpr std::size_t many = 16;               // chunks for each thread; fewer are shared out in pairs
-constexpr std::size_t worth_help = 32 << 10;   // bytes: about ten microseconds of work
-constexpr std::uint64_t most_joined = 1 << 20; // data bytes of a chunk that block headers interrupt
-constexpr std::size_t headers_together = 16;   // per stretch of a thread
-constexpr std::size_t headers_ahead = 8;       // to prefetch
-constexpr std::uint64_t most_ahead = 1024;     // bytes of data; then the hardware prefetcher takes over
+constexpr std::size_t together = 4;               // chunks, hashed in parallel
+constexpr std::size_t many = 16;                  // chunks for each thread; fewer are shared out in pairs
+constexpr std::size_t worth_help = 32 << 10;      // bytes: about ten microseconds of work
+constexpr std::uint64_t most_joined = most_large; // data bytes of a chunk that block headers interrupt
+constexpr std::uint64_t most_kept = 1 << 20;      // of such data, for which memory is kept
+constexpr std::size_t headers_together = 16;      // per stretch of a thread
+constexpr std::size_t headers_ahead = 8;          // to prefetch
+constexpr std::uint64_t most_ahead = 1024;        // bytes of data; then the hardware prefetcher takes over
 
 // Chunks are at random positions: prefetch the next before reading this one.
 void prefetch(Bytes file, std::uint64_t begin, std::uint64_t size) noexcept {
@@ -51,9 +52,11 @@ class Reader {
         std::array<Bytes, together> data;
         for (std::size_t i = 0; i < singles.size(); ++i)
             data[i] = data_of(singles[i].file, singles[i].header, joined_[i]);
-        if (verify && !are_sound(singles, data)) return;
-        for (std::size_t at = 0; at < singles.size(); at += 2)
-            decompress(singles.subspan(at, std::min<std::size_t>(2, singles.size() - at)), data.data() + at);
+        if (!verify || are_sound(singles, data))
+            for (std::size_t at = 0; at < singles.size(); at += 2)
+                decompress(singles.subspan(at, std::min<std::size_t>(2, singles.size() - at)), data.data() + at);
+        for (std::vector<std::byte>& room : joined_)
+            if (room.size() > most_kept) room = {};
     }
 
   private:
@@ -135,6 +138,17 @@ bool is_usual(const Single& single) noexcept {
     return codec == Codec::none || codec == Codec::zstd;
 }
 
+namespace {
+
+bool is_readable(const Single& single) noexcept {
+    const ChunkHeader& header = single.header;
+    if (is_single(header)) return true;
+    const bool is_bounded = header.data_size <= most_large && header.decoded_size <= most_ratio * header.data_size;
+    return is_bounded && is_single(header, most_large) && is_usual(single);
+}
+
+} // namespace
+
 void read_single_headers(std::span<Single> singles, unsigned threads) {
     if (singles.size() == 1) prefetch(singles[0].file, singles[0].begin, most_ahead); // Its data are read next.
     ThreadTeam::shared().run(singles.size(), headers_together, threads, [&](std::size_t i, std::size_t end) {
@@ -144,7 +158,7 @@ void read_single_headers(std::span<Single> singles, unsigned threads) {
             Single& single = singles[i];
             try {
                 single.header = read_chunk_header(single.file, single.begin);
-                if (!is_single(single.header)) single.header = {};
+                if (!is_readable(single)) single.header = {};
             } catch (const FormatError&) { // Stays without a record.
             }
         }

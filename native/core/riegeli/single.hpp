@@ -9,6 +9,10 @@ namespace headrace::riegeli {
 /// The largest record of such a chunk. Memory for it is reserved before the data is read.
 inline constexpr std::uint64_t most_single = 128 << 10;
 
+/// The largest other record, and the most bytes of it for each byte of its data, so that the file bounds what is
+/// reserved.
+inline constexpr std::uint64_t most_large = 16 << 20, most_ratio = 64;
+
 /// Whether a chunk is a simple one with a single record of 1 to `most` bytes.
 [[nodiscard]] inline bool is_single(const ChunkHeader& header, std::uint64_t most = most_single) noexcept {
     return header.type == ChunkType::simple && header.num_records == 1 && header.decoded_size != 0 &&
@@ -26,7 +30,7 @@ struct Single {
 };
 
 /// Reads the headers, on up to `threads` threads. Damaged headers, and those of other chunks, become headers without
-/// records.
+/// records; also those of records of more than `most_single` bytes whose codec is unusual.
 void read_single_headers(std::span<Single> singles, unsigned threads);
 
 /// Whether `read_singles` can read this chunk, unless it is damaged: the header was read, and the codec is usual.

@@ -7,6 +7,7 @@ import pytest
 from tests.formats.array_record.files import some_payloads, write
 
 from headrace import _native
+from headrace.errors import CorruptRecord
 from headrace.formats.array_record.format import ArrayRecordRecords
 
 BUFFER, BEGINS = [b"x" * 1000], np.zeros(2, np.int64)
@@ -111,6 +112,50 @@ def test_one_at_a_time_is_the_same_as_many(tmp_path, monkeypatch, compression, i
         assert views == payloads
         assert all(view.readonly or not is_mapped for view in views)
     assert records.spans(np.arange(len(payloads))).to_bytes() == payloads
+
+
+def large_payloads():
+    """Records of 128 KiB and more: random, text that compresses to a third, and one letter; the largest is left to the general path."""
+    rng = np.random.default_rng(11)
+    sizes = [128 << 10, (128 << 10) + 1, 300_000, 1_500_000, 70]
+    texts = [rng.choice(np.frombuffer(b"etaoin shrdlu", np.uint8), size).tobytes() for size in sizes]
+    return [*map(rng.bytes, sizes), *texts, bytes(400_000), rng.bytes((16 << 20) + 1)]
+
+
+@pytest.mark.parametrize("compression", ["none", "zstd", "brotli"])
+@pytest.mark.parametrize("is_mapped", [True, False])
+def test_large_records_of_several_files(tmp_path, monkeypatch, compression, is_mapped):
+    if not is_mapped:
+        monkeypatch.setenv("HEADRACE_MAPPED_BYTES", "0")
+    payloads = large_payloads()
+    parts = [payloads[number::3] for number in range(3)]
+    paths = [
+        write(tmp_path / f"{number}.array_record", part, group_size=1, compression=compression)
+        for number, part in enumerate(parts)
+    ]
+    expected = [payload for part in parts for payload in part]
+    records = ArrayRecordRecords(paths)
+    order = np.random.default_rng(3).permutation(len(expected))
+    for some in (order, order[:5], np.arange(len(expected)), order[:1]):
+        assert records.spans(some).to_bytes() == [expected[number] for number in some]
+    assert [records[number] for number in range(len(expected))] == expected
+    assert [bytes(record) for record in records] == expected
+
+
+def test_damage_of_a_large_record_is_found_beside_others(tmp_path):
+    payloads = large_payloads()[:9]
+    path = write(tmp_path / "a.array_record", payloads, group_size=1, compression="zstd")
+    begins = ArrayRecordRecords([path])._table.begins
+    whole = Path(path).read_bytes()
+    for number in (1, 3, 7):
+        for at in (begins[number] + 60, begins[number] + 70_000, begins[number + 1] - 100):
+            Path(path).write_bytes(whole[:at] + bytes([whole[at] ^ 4]) + whole[at + 1 :])
+            with pytest.raises(CorruptRecord) as raised:
+                ArrayRecordRecords([path]).spans(np.arange(9)[::-1].copy())
+            assert raised.value.where.record == number
+            with pytest.raises(CorruptRecord):
+                ArrayRecordRecords([path])[number]
+            assert ArrayRecordRecords([path])[number + 1] == payloads[number + 1]
 
 
 def test_each_damaged_byte_gives_the_record_or_the_error_of_the_general_path(tmp_path):

@@ -30,7 +30,7 @@ LEAST_CHUNKS = 32
 KEPT_SHARE = 1 / 32  # of the memory of this machine or container, for recent chunks of many records
 MOST_KEPT_BYTES = 1 << 30
 LEAST_KEPT_BYTES = 16 << 20
-USUAL_AT_ONCE = 2048  # single-record chunks of at most 128 KiB each
+USUAL_AT_ONCE = 2048  # single-record chunks
 HELD_BYTES = 256 << 20  # decoded chunks held at a time before records are taken from them
 WORTH_A_THREAD = 64 << 10  # decoded bytes
 MOST_SHARED_SETS, MOST_SHARED_FILES, MOST_SHARED_CHUNKS = 8, 4096, 1 << 20  # whose intact chunks are remembered
@@ -90,7 +90,7 @@ class ChunkReader:
         return self._usual_spans(indices) if self._is_usual else self._opened_spans(indices, indices)
 
     def _usual_spans(self, indices: Indices) -> _native.Spans:
-        """The usual case: chunks of one small record each, as writers of training data make them. Other chunks take the general path."""
+        """The usual case: chunks of one record each, as writers of training data make them. Other chunks take the general path."""
         parts = [
             self._singles(indices[start : start + USUAL_AT_ONCE]) for start in range(0, len(indices), USUAL_AT_ONCE)
         ]
