@@ -13,9 +13,12 @@ from hypothesis import strategies as st
 import headrace as hr
 from headrace.contracts.values import Ragged
 from headrace.formats.jsonl import format as jsonl_format
+from headrace.formats.jsonl import plain
 from headrace.formats.jsonl.format import JsonLinesTable
 from headrace.formats.jsonl.plain import PlainDecoder, as_strings, infer_plain, plain_decoder
 from headrace.formats.jsonl.types import infer
+from headrace.io.cache.folder import cache_folder
+from headrace.io.local.signatures import Signature
 
 SCHEMA = {
     "i": hr.Feature("int64"),
@@ -470,9 +473,9 @@ def values_like(shape):
     return st.one_of(whole, whole, whole, whole, found, st.none())
 
 
-@settings(max_examples=300)
-@given(st.dictionaries(KEYS, SHAPES, min_size=1, max_size=3), st.data())
-def test_features_without_pyarrow_are_those_of_pyarrow(shape, data):
+@settings(max_examples=400)
+@given(st.dictionaries(KEYS, SHAPES, min_size=1, max_size=3), st.sampled_from([0, 40, 1 << 20]), st.data())
+def test_features_without_pyarrow_are_those_of_pyarrow(shape, few_bytes, data):
     rows = data.draw(
         st.lists(values_like(("object", shape)).filter(lambda row: row is not None), min_size=1, max_size=4)
     )
@@ -480,9 +483,43 @@ def test_features_without_pyarrow_are_those_of_pyarrow(shape, data):
         lines = [json.dumps(row, ensure_ascii=data.draw(st.booleans())).encode() for row in rows]
     except UnicodeEncodeError:
         return
-    found = infer_plain(lines)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plain, "FEW_BYTES", few_bytes)
+        patch.setattr(plain, "PIECE_BYTES", 100)
+        patch.setattr(plain, "MOST_PARSED", data.draw(st.sampled_from([200, 1 << 20])))
+        found = infer_plain(lines)
     if found is not None:
         assert list(found.items()) == list(infer(lines).items())
+
+
+@pytest.mark.parametrize(
+    ("first", "later", "is_usual"),
+    [
+        ({"a": 1, "t": "x", "l": [1.5, 2]}, {"a": 2, "t": "y", "l": [3, 4.5]}, True),
+        ({"a": 0.5}, {"a": 7}, True),
+        ({"a": 0.5}, {}, True),
+        ({"a": {"b": [{"c": 1}]}}, {"a": {"b": [{"c": 2}, {"c": 3}]}}, True),
+        ({"a": 1}, {"a": 1.5}, False),
+        ({"a": 1}, {"a": None}, False),
+        ({"a": 1}, {"a": 1, "b": 2}, False),
+        ({"a": 1}, {"a": 1, "b": None}, False),
+        ({"a": 1}, {"a": 1 << 63}, False),
+        ({"a": 0.5}, {"a": (1 << 53) + 1}, False),
+        ({"a": 0.5}, {"a": 1e300}, False),
+        ({"a": [1, 2]}, {"a": [1, 2, 3]}, False),
+        ({"a": "x"}, {"b": "x"}, False),
+    ],
+)
+def test_features_of_few_lines_are_those_of_all_that_have_them(monkeypatch, first, later, is_usual):
+    lines = [json.dumps(first).encode(), *[json.dumps(first).encode()] * 3, json.dumps(later).encode()]
+    monkeypatch.setattr(plain, "FEW_BYTES", 0)
+    monkeypatch.setattr(plain, "MOST_PARSED", len(lines[0]))  # Else Python parses all of them after this.
+    assert (infer_plain(lines) is not None) is is_usual
+    monkeypatch.undo()
+    whole = infer_plain(lines)
+    if is_usual:
+        monkeypatch.setattr(plain, "FEW_BYTES", 0)
+        assert list(infer_plain(lines).items()) == list(whole.items()) == list(infer(lines).items())
 
 
 @pytest.mark.parametrize(
@@ -542,3 +579,80 @@ def test_usual_lines_are_opened_and_read_without_pyarrow(tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[2, 1] False (None,)"
+
+
+ROWS = [
+    {"a": number, "x": number / 3, "t": ["text", "of", str(number)], "o": {"b": [{"c": True}]}} for number in range(50)
+]
+
+
+def inferences(monkeypatch):
+    """How many lines were looked at, each time that features were found."""
+    seen = []
+
+    def counted(lines):
+        seen.append(len(lines))
+        return infer_plain(lines)
+
+    monkeypatch.setattr(jsonl_format, "infer_plain", counted)
+    return seen
+
+
+def write_rows(path, rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+
+@pytest.fixture
+def settled(monkeypatch):
+    """Files count as unchanged for long enough."""
+    monkeypatch.setattr(Signature, "is_settled", lambda _: True)
+
+
+@pytest.mark.parametrize("kept_bytes", [1, 1 << 20])
+def test_features_of_long_lines_are_kept_while_the_files_stay(tmp_path, settled, monkeypatch, kept_bytes):
+    monkeypatch.setattr(jsonl_format, "KEPT_BYTES", kept_bytes)
+    seen = inferences(monkeypatch)
+    path = tmp_path / "a.jsonl"
+    write_rows(path, ROWS)
+    first, again = (hr.open(path).schema for _ in range(2))
+    assert first == again
+    assert list(first) == list(again) == ["a", "x", "t", "o/b/c"]
+    assert len(seen) == (1 if kept_bytes == 1 else 2)
+    assert hr.open(path)[7]["t"].tolist() == ["text", "of", "7"]
+    assert [b["a"].tolist() for b in hr.Loader(hr.open(path), 50)] == [list(range(50))]
+    write_rows(path, [{"a": "text"}] * 51)
+    assert hr.open(path).schema == hr.Schema({"a": hr.Feature("str")})
+
+
+def test_features_that_were_kept_are_those_of_the_same_columns_and_rows(tmp_path, settled, monkeypatch):
+    monkeypatch.setattr(jsonl_format, "KEPT_BYTES", 1)
+    path, other = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    write_rows(path, ROWS)
+    write_rows(other, ROWS[:20])
+    for _ in range(2):
+        assert list(hr.open(path).schema) == ["a", "x", "t", "o/b/c"]
+        assert list(hr.open([str(path), str(other)]).schema) == ["a", "x", "t", "o/b/c"]
+        table = JsonLinesTable([str(path)]).only(("a",))
+        assert list(table.schema) == ["a"]
+    bad = tmp_path / "c.jsonl"
+    bad.write_text('{"a": 1}\n{"a": {"b": 1}}\n', encoding="utf-8")
+    for _ in range(2):
+        with pytest.raises(hr.errors.DataError):
+            hr.open(bad)
+
+
+def test_damage_behind_features_that_were_kept_is_found(tmp_path, settled, monkeypatch):
+    monkeypatch.setattr(jsonl_format, "KEPT_BYTES", 1)
+    path = tmp_path / "a.jsonl"
+    write_rows(path, ROWS)
+    _ = hr.open(path).schema
+    content = path.read_bytes()
+    kept = list(cache_folder("findings").iterdir())
+    assert len(kept) == 1
+    for stored in kept:
+        text = stored.read_bytes()
+        stored.write_bytes(text[:-9] + bytes([text[-9] ^ 1]) + text[-8:])
+    assert list(hr.open(path).schema) == ["a", "x", "t", "o/b/c"]
+    path.write_bytes(content[:60] + b"}" + content[61:])
+    with pytest.raises(hr.errors.DataError):
+        list(hr.Loader(hr.open(path), 10))

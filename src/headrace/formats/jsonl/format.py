@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace import _native
+from headrace.contracts.feature import Feature
 from headrace.contracts.records import Checked, Format, OnCorrupt, Skipped
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Indices
@@ -29,6 +30,7 @@ from headrace.formats.table.arrow import from_arrow
 from headrace.formats.table.arrow_types import refuse_unreadable
 from headrace.formats.table.base import InferredTable, verify_rows
 from headrace.formats.table.values import BadValue, Keys
+from headrace.io.cache.findings import Findings
 from headrace.io.cache.inflate import parse_compression
 from headrace.io.local.fileset import Buffers, FileSet
 from headrace.io.system import cached_property
@@ -40,6 +42,8 @@ SAMPLE = 256
 """Number of rows for type inference."""
 LATER_FILES, LATER_ROWS = 8, 16
 """Of so many later files so many first rows are looked at, too."""
+KEPT_BYTES, MOST_KEPT_FILES = 1 << 20, 64
+"""The features of rows of at least so many bytes, of at most so many files, are kept for the next time that the files are opened."""
 VERIFY_ROWS = 2048
 
 
@@ -155,13 +159,31 @@ class JsonLinesTable(InferredTable):
         rows = self._first_rows()
         while len(rows):
             try:
-                return self._infer(self._lines(rows)), rows
+                return self._infer_or_recall(rows), rows
             except BadLine as bad:
                 row = int(rows[bad.number])
                 if row < SAMPLE:
                     raise bad.fault.relocated(self.where(row)) from bad
                 rows = rows[rows < SAMPLE]  # The row of a later file is an error only where it is read.
         return {}, rows
+
+    def _infer_or_recall(self, rows: Indices) -> Found:
+        """The features of some rows, from the cache if the files are those of an earlier time."""
+        if self.on_corrupt != "raise" or self._files.is_remote or len(self.paths) > MOST_KEPT_FILES:
+            return self._infer(self._lines(rows))
+        findings = Findings(self._files, "features", 1, self._compression, self._columns, rows.tolist())
+        kept = findings.load()
+        if kept is not None:
+            return {name: (tuple(keys), Feature(dtype, tuple(shape))) for name, keys, dtype, shape in kept}
+        for number in range(len(self.paths)):
+            findings.sign(number)
+        lines = self._lines(rows)
+        found = self._infer(lines)
+        if sum(map(len, lines)) >= KEPT_BYTES:
+            features = {name: pair[1] for name, pair in found.items() if isinstance(pair[1], Feature)}
+            if len(features) == len(found) and all(f == Feature(f.dtype, f.shape) for f in features.values()):
+                findings.save([(name, found[name][0], f.dtype, f.shape) for name, f in features.items()])
+        return found
 
     def _infer(self, lines: Sequence[bytes]) -> Found:
         if self._columns is not None:

@@ -35,8 +35,9 @@ MOST_DEPTH = 64
 
 MOST_LEVELS = 16
 """Of objects and lists in lines whose features are found without pyarrow."""
-MOST_PARSED = 4 << 20
-"""Bytes of those lines. Python parses them in about as long as pyarrow's import takes."""
+FEW_BYTES, MOST_PARSED = 256 << 10, 4 << 20
+"""Bytes of lines that Python parses: the first ones, whose features the others should have, and else all. Of more, pyarrow's import is faster."""
+PIECE_BYTES = 1 << 20
 Inferred = Mapping[str, tuple[Keys, Feature]]
 
 
@@ -50,6 +51,26 @@ def infer_plain(lines: Sequence[bytes]) -> Inferred | None:
     Args:
         lines: The lines. Objects and lists may be in each other. Where they hold values, all in one place are numbers, truth values or text.
     """
+    few = next(_cut(lines, FEW_BYTES), [])
+    found = _infer_few(few)
+    if len(few) == len(lines) or (found is not None and _all_have(found, lines[len(few) :])):
+        return found
+    return _infer_few(lines)
+
+
+def _cut(lines: Sequence[bytes], most: int) -> Iterator[Sequence[bytes]]:
+    """The lines in pieces of so many bytes, or of one line."""
+    begin = size = 0
+    for number, line in enumerate(lines):
+        if size + len(line) > most and number > begin:
+            yield lines[begin:number]
+            begin, size = number, 0
+        size += len(line)
+    if begin < len(lines):
+        yield lines[begin:]
+
+
+def _infer_few(lines: Sequence[bytes]) -> Inferred | None:
     if sum(map(len, lines)) > MOST_PARSED:
         return None
     found: dict[str, tuple[Keys, Feature]] = {}
@@ -59,6 +80,32 @@ def infer_plain(lines: Sequence[bytes]) -> Inferred | None:
     except (ValueError, RecursionError):  # also of text that is not UTF-8 or not JSON
         return None
     return found
+
+
+def _all_have(found: Inferred, lines: Sequence[bytes]) -> bool:
+    """Whether native code decodes lines to these features. It refuses other keys unless they are null, in which case they would be features, too."""
+    schema = Schema({name: feature for name, (_, feature) in found.items()})
+    paths = {name: keys for name, (keys, _) in found.items()}
+    decoder = plain_decoder(schema, tuple(found), paths, exact=True, only_known=True)
+    if decoder is None:
+        return False
+    for piece in _cut(lines, PIECE_BYTES):
+        if any(b"null" in line for line in piece):
+            return False
+        sizes = np.array(list(map(len, piece)), np.int64)
+        batch = decoder.decode(list(piece), np.arange(len(piece), dtype=np.int32), np.zeros_like(sizes), sizes)
+        if batch is None or not all(map(_are_exact, batch.values())):
+            return False
+    return True
+
+
+def _are_exact(column: Any) -> bool:
+    """Whether all integers in a column of floats must be exact, as far as their sizes tell."""
+    while isinstance(column, Ragged):
+        column = column.values
+    if not isinstance(column, np.ndarray) or column.dtype.kind != "f":
+        return True
+    return bool(((np.abs(column) < EXACT) | np.isnan(column)).all())
 
 
 def _load_plain(line: bytes) -> Any:
