@@ -175,6 +175,8 @@ array_record 1d1000 batch=256 shuffled group=4
 array_record 1d1000 batch=64 shuffled group=256
 array_record 1d20000 batch=64 shuffled group=64
 array_record 1b200000 batch=16 shuffled
+array_record 1d300000 batch=16 shuffled shards=10
+array_record 1b2000000 batch=4 shuffled shards=10
 array_record 1d3000 batch=1 shuffled
 array_record 1d1000 batch=128 group=64
 npy 1f32 batch=1024 shuffled
@@ -193,6 +195,8 @@ jsonl 5f64+5i31
 jsonl 1w500-2000+1i7 batch=64
 jsonl 20s8+1f64[8]
 jsonl 1s4-9[2-8]~4+1w20-300[2-8]+1k batch=64 objects
+jsonl 1w20000-50000 batch=16
+jsonl 1f64[5000] batch=16
 parquet 20f32 batch=1024
 parquet 5i7+5i15+5i31+5i63 shuffled
 parquet 10s8~100+1i31 shuffled
@@ -233,7 +237,7 @@ def _random_shape(rng: random.Random) -> Shape:
     if format == "tfrecord" and rng.random() < 0.3:
         columns = _random_image(rng)
     elif format == "array_record":
-        columns = f"1{rng.choice('bd')}{_log(rng, 20, 200_000)}"
+        columns = f"1{rng.choice('bd')}{_log(rng, 20, 2_000_000)}"
     elif format == "npy":
         columns = (
             _random_numbers(rng, 1, 20_000) if rng.random() < 0.7 else f"1{rng.choice('ut')}[{_log(rng, 1, 50_000)}]"
