@@ -83,7 +83,7 @@ def _infer_few(lines: Sequence[bytes]) -> Inferred | None:
 
 
 def _all_have(found: Inferred, lines: Sequence[bytes]) -> bool:
-    """Whether native code decodes lines to these features. It refuses other keys unless they are null, in which case they would be features, too."""
+    """Whether native code decodes lines to these features. It refuses other keys, but not null ones, which pyarrow takes for features."""
     schema = Schema({name: feature for name, (_, feature) in found.items()})
     paths = {name: keys for name, (keys, _) in found.items()}
     decoder = plain_decoder(schema, tuple(found), paths, exact=True, only_known=True)
@@ -100,7 +100,7 @@ def _all_have(found: Inferred, lines: Sequence[bytes]) -> bool:
 
 
 def _are_exact(column: Any) -> bool:
-    """Whether all integers in a column of floats must be exact, as far as their sizes tell."""
+    """Whether a column has no floats so large that an integer among them might have been rounded."""
     while isinstance(column, Ragged):
         column = column.values
     if not isinstance(column, np.ndarray) or column.dtype.kind != "f":
