@@ -167,6 +167,20 @@ def test_a_batch_names_the_examples_it_left_out():
         np.testing.assert_array_equal(pixels[position], turbo(files[position]))
 
 
+@pytest.mark.parametrize("kind", [{}, {"progressive": True}, {"restart_marker_blocks": 1000}])
+def test_photographs_of_more_than_24_megapixels(kind):
+    pixels = np.zeros((4000, 6100, 1), np.uint8)
+    pixels[-300:, -400:] = noise(300, 400, 1)
+    image = encoded(pixels, **kind)
+    np.testing.assert_array_equal(natively(image, pixels), turbo(image))
+
+
+def test_progressive_files_whose_coefficients_take_much_memory_are_left_to_the_library():
+    pixels = np.zeros((5800, 5800, 1), np.uint8)
+    assert natively(encoded(pixels, progressive=True), pixels) is None
+    assert natively(encoded(pixels), pixels) is not None
+
+
 def test_shapes_that_cannot_be():
     with pytest.raises(ValueError, match="shape"):
         _native.decode_jpegs([], 1 << 20, 1, 3)

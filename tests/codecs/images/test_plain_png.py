@@ -236,6 +236,14 @@ def test_images_of_several_million_pixels_are_decoded_natively(monkeypatch):
         np.testing.assert_array_equal(found, pixels)
 
 
+def test_images_of_24_megapixels_are_decoded_natively(monkeypatch):
+    pixels = np.zeros((4000, 6100, 1), np.uint8)
+    pixels[-300:, -400:] = np.random.default_rng(5).integers(0, 256, (300, 400, 1))
+    monkeypatch.setattr(opened, "_open", lambda image, kind: pytest.fail("Pillow opened it"))
+    decoder = ImageDecoder(Feature("uint8", pixels.shape, encoding="png"), ImageOptions(), exact=False)
+    np.testing.assert_array_equal(decoder.images([with_pillow(pixels, compress_level=1)])[0], pixels)
+
+
 def test_a_transparent_colour_becomes_alpha():
     random = np.random.default_rng(4)
     pixels = random.integers(0, 256, (5, 7, 3), np.uint8)

@@ -105,8 +105,8 @@ bool Decoder::decode(Bytes file, const Header& header, std::uint8_t* out) {
 }
 
 bool Decoder::decode(Bytes file, const Header& header, const Region& region, std::uint8_t* out) {
-    if (std::size_t{header.height} * header.width > most_pixels) return false;
     if (header.is_progressive) {
+        if (std::size_t{header.height} * header.width > most_progressive_pixels) return false;
         if (!progressive_.read(file, header)) return false;
         prepare(header, region);
         out_ = out;

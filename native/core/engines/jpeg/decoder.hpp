@@ -96,8 +96,8 @@ class Decoder {
     std::size_t next_row_ = 0;    ///< Its number.
 };
 
-/// Larger images are left to a library, because all planes of an image are in memory at once.
-inline constexpr std::size_t most_pixels = std::size_t{1} << 24;
+/// Larger progressive images are left to a library, because all their coefficients are in memory at once.
+inline constexpr std::size_t most_progressive_pixels = std::size_t{1} << 25;
 
 /// A decoder keeps memory for this many pixels between images.
 inline constexpr std::size_t kept_pixels = std::size_t{1} << 20;

@@ -55,7 +55,7 @@ DEPTH_AT, COLOUR_AT, HEADER_END = 24, 25, 33
 HEADER = slice(SIGNATURE_BYTES, HEADER_END)
 MOST_SIDE = 1 << 31
 SAMPLE_BITS = 16
-PLAIN_PIXELS = 1 << 24
+PLAIN_PIXELS = 1 << 25
 """Larger images are left to a library, because here the decompressed stream is in memory beside the pixels."""
 NOTES = (b"iCCP", b"iTXt", b"tEXt", b"zTXt")
 """Chunks that may be compressed and change no sample."""
