@@ -6,41 +6,37 @@
 
 #include <nanobind/nanobind.h>
 
-#include <structmember.h> // after Python.h, which nanobind includes
-
 #include "bind/support.hpp"
 #include "core/text/strings.hpp"
 
 namespace headrace::bind {
 
 /// Makes objects of a Python class whose attributes are slots, without its constructor, which takes longer than all
-/// else that a small column needs.
+/// else that a small column needs. Slots are set by their descriptors, because the limited API, which modules for
+/// Python 3.12 and later use, does not show where they are in an object.
 template <std::size_t N> class SlotsMaker {
   public:
     /// Throws AttributeError or TypeError if the class has no such slots.
     SlotsMaker(nb::handle type, const std::array<const char*, N>& names) : type_(nb::borrow(type)) {
-        for (std::size_t i = 0; i < N; ++i) places_[i] = slot_of(type, names[i]);
+        for (std::size_t i = 0; i < N; ++i) {
+            slots_[i] = type.attr(names[i]);
+            if (Py_TYPE(slots_[i].ptr()) != &PyMemberDescr_Type) throw nb::type_error("expected a class with slots");
+        }
+        set_ = reinterpret_cast<descrsetfunc>(PyType_GetSlot(&PyMemberDescr_Type, Py_tp_descr_set));
     }
 
-    [[nodiscard]] nb::object make(std::array<nb::object, N> values) const {
-        PyObject* const made = PyType_GenericAlloc(reinterpret_cast<PyTypeObject*>(type_.ptr()), 0);
-        if (made == nullptr) throw nb::python_error();
+    [[nodiscard]] nb::object make(const std::array<nb::object, N>& values) const {
+        const nb::object made = nb::steal(PyType_GenericAlloc(reinterpret_cast<PyTypeObject*>(type_.ptr()), 0));
+        if (!made) throw nb::python_error();
         for (std::size_t i = 0; i < N; ++i)
-            *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(made) + places_[i]) = values[i].release().ptr();
-        return nb::steal(made);
+            if (set_(slots_[i].ptr(), made.ptr(), values[i].ptr()) != 0) throw nb::python_error();
+        return made;
     }
 
   private:
-    static Py_ssize_t slot_of(nb::handle type, const char* name) {
-        const nb::object slot = type.attr(name);
-        if (Py_TYPE(slot.ptr()) != &PyMemberDescr_Type) throw nb::type_error("expected a class with slots");
-        const PyMemberDef* const member = reinterpret_cast<PyMemberDescrObject*>(slot.ptr())->d_member;
-        if (member->type != T_OBJECT_EX) throw nb::type_error("expected a slot for an object");
-        return member->offset;
-    }
-
     nb::object type_;
-    std::array<Py_ssize_t, N> places_{};
+    std::array<nb::object, N> slots_;
+    descrsetfunc set_ = nullptr;
 };
 
 /// Makes columns of the class `Strings`: data, offsets, whether they are text, shape.
