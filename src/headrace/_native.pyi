@@ -782,6 +782,11 @@ def decode_png(files: Sequence[Any], height: int, row_bytes: int, pixel_bytes: i
     The samples of PNG images that have the header of the first: uint8 (n, height * row_bytes); None where they have not.
     """
 
+def decode_packed_png(files: Sequence[Any], height: int, width: int, bits: int, channels: int) -> numpy.typing.NDArray[numpy.uint8] | None:
+    """
+    The samples of PNG images of fewer than 8 bits (`channels` 1), or with a palette (3 or 4), that have the header of the first: uint8 (n, height * width * channels); None where they have not.
+    """
+
 def permute(n: int, seed: int, epoch: int, start: int, stop: int) -> numpy.typing.NDArray[numpy.int64]:
     """
     Indices at positions [start, stop) of the order of n numbers for a seed and an epoch (both 64 bits).

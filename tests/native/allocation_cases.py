@@ -55,6 +55,9 @@ def encoded(kind, **options):
 jpegs = [encoded("JPEG", quality=90, subsampling=2)] * 2
 progressive = encoded("JPEG", progressive=True)
 png = encoded("PNG")
+palette_file = io.BytesIO()
+Image.fromarray(pixels).quantize(256).save(palette_file, "PNG", bits=8)
+palette_png = palette_file.getvalue()
 tar = io.BytesIO()
 with tarfile.open(fileobj=tar, mode="w") as members:
     for name in ("a.txt", "b" * 120):
@@ -322,6 +325,7 @@ CASES = {
     "ImageViews_apply": lambda: view_of(np.ones((16, 24, 3), np.uint8)),
     "decode_jpeg_views": decoded_views,
     "decode_png": lambda: _native.decode_png([png, png], 16, 72, 3).tobytes(),
+    "decode_packed_png": lambda: _native.decode_packed_png([palette_png, palette_png], 16, 24, 8, 3).tobytes(),
     "GzipInflater": inflate,
     "frame_chunks": lambda: [
         part.tobytes() if hasattr(part, "tobytes") else part

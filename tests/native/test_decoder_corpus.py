@@ -135,7 +135,9 @@ def chunk(kind, content):
 
 
 def png_file(data):
-    """A PNG round what is compressed behind three bytes, which choose its kind, and the rows in it; as `fuzz_png.cpp` does."""
+    """A PNG round what is compressed behind three bytes, which choose its kind, and the rows in it; as `fuzz_png.cpp` does with
+    plain kinds.
+    """
     kind, width, deflated = data[0], 1 + data[1] % 64, data[3:]
     content, is_sound, _ = inflated(deflated, -15)
     colours, bits = (0, 2, 4, 6)[kind & 3], 16 if kind & 4 else 8

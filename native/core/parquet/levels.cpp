@@ -96,7 +96,10 @@ void add_levels(std::span<const std::uint32_t> again, std::span<const std::uint3
     for (std::size_t i = 0; i < levels.size(); ++i) {
         const bool goes_on = again[i] != 0, is_empty = levels[i] <= empty;
         // Nothing follows an empty list in its row.
-        is_wrong |= (levels[i] > form.most) | (again[i] > 1) | (goes_on & (is_empty | ends_empty));
+        is_wrong |= levels[i] > form.most;
+        is_wrong |= again[i] > 1;
+        is_wrong |= goes_on & is_empty;
+        is_wrong |= goes_on & ends_empty;
         rows.starts[starts] = rows.nulls[nulls] = values;
         starts += goes_on ? 0 : 1;
         nulls += levels[i] > empty && levels[i] < form.most ? 1 : 0;

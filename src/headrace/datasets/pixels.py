@@ -62,7 +62,7 @@ def decode_images(files: Sequence[bytes], shape: Shape, dtype: str) -> Any:
 def _png_batch(files: Sequence[bytes], shape: Shape, dtype: str) -> npt.NDArray[Any] | None:
     """Decode PNG files of one size by native code; ``None`` if it does not support one of them."""
     header = plain_header(files[0])
-    if header is None:
+    if header is None or header.is_packed:
         return None
     if header.width * header.height < WORTH_A_THREAD:
         pixels = decode_png(files, header)

@@ -1,6 +1,8 @@
 """Encoded images for tests: golden files, and small ones made here."""
 
 import io
+import struct
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -32,3 +34,8 @@ def made(pixels, kind="png", **options):
     out = io.BytesIO()
     Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels).save(out, kind, **options)
     return out.getvalue()
+
+
+def chunk(kind, body):
+    """A chunk of a PNG file."""
+    return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
+from tests.codecs.images.files import chunk
 
 from headrace.codecs.images import open as opened
 from headrace.codecs.images.decode import ImageDecoder
@@ -19,10 +20,6 @@ from headrace.errors import CorruptRecord
 
 pytestmark = pytest.mark.usefixtures("own_engines")  # These tests are for our own decoder.
 MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
-
-
-def chunk(kind, body):
-    return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
 
 
 def with_pillow(pixels, **options):
@@ -126,9 +123,7 @@ def one_row(width, stream):
 
 def test_only_plain_images_are_decoded_natively():
     pixels = np.zeros((4, 4, 3), np.uint8)
-    palette = io.BytesIO()
-    Image.fromarray(pixels).convert("P").save(palette, "PNG")
-    assert plain_header(palette.getvalue()) is None
+    assert plain_header(interlaced(pixels)) is None
     transparent = io.BytesIO()
     Image.fromarray(pixels).save(transparent, "PNG", transparency=(0, 0, 0))
     file = transparent.getvalue()

@@ -18,7 +18,7 @@ constexpr std::uint32_t kind_of(const char (&name)[5]) {
 }
 
 constexpr std::uint32_t header = kind_of("IHDR"), pixels = kind_of("IDAT"), end = kind_of("IEND"),
-                        transparency = kind_of("tRNS");
+                        transparency = kind_of("tRNS"), colours = kind_of("PLTE");
 
 [[nodiscard]] std::uint32_t number(Cursor& cursor) {
     const auto value = cursor.le<std::uint32_t>();
@@ -27,9 +27,15 @@ constexpr std::uint32_t header = kind_of("IHDR"), pixels = kind_of("IDAT"), end 
 
 } // namespace
 
-PngReader::PngReader(Bytes head, const PngRows& rows) : head_(head), rows_(rows) {
-    if (rows.height != 0 && rows.row_bytes >= SIZE_MAX / rows.height - 1) {
-        FormatError error(Fault::header, 0, SIZE_MAX, rows.row_bytes);
+PngReader::PngReader(Bytes head, const PngRows& rows, const std::optional<PngPacking>& packing)
+    : head_(head),
+      rows_(rows),
+      packing_(packing) {
+    // A row of samples is longer than a packed one, or equal to it.
+    const std::size_t row_bytes = packing ? packing->width : rows.row_bytes;
+    const std::size_t times = packing ? packing->channels : 1;
+    if (rows.height != 0 && row_bytes >= SIZE_MAX / times / rows.height - 1) {
+        FormatError error(Fault::header, 0, SIZE_MAX, row_bytes);
         error.record = 0;
         throw error;
     }
@@ -40,7 +46,8 @@ bool PngReader::is_alike(Bytes file) const noexcept {
 }
 
 bool PngReader::may_hold(Bytes file) const noexcept {
-    return !is_alike(file) || rows_.height + image_bytes() <= file.size() * most_expansion + least_stream;
+    const std::size_t stream = rows_.height + rows_.height * rows_.row_bytes;
+    return !is_alike(file) || stream <= file.size() * most_expansion + least_stream;
 }
 
 bool PngReader::read(Bytes file, std::byte* out) {
@@ -49,6 +56,8 @@ bool PngReader::read(Bytes file, std::byte* out) {
     Bytes stream;
     joined_.clear();
     bool is_behind_pixels = false;
+    PngPalette palette;
+    const bool has_palette = packing_ && packing_->channels != 1;
     for (unsigned parts = 0;;) {
         const std::uint32_t size = number(cursor);
         const Bytes checked = cursor.take(std::uint64_t{size} + kind_bytes);
@@ -56,22 +65,31 @@ bool PngReader::read(Bytes file, std::byte* out) {
         // First of all, since a changed bit may hide a transparent colour in a chunk of another name.
         const std::uint32_t found = crc32(checked);
         if (stored != found) throw FormatError(Fault::payload_checksum, cursor.offset(), stored, found);
-        if (kind == transparency || kind == header) return false;
+        const Bytes part = checked.subspan(kind_bytes);
+        if (kind == header) return false;
+        if (kind == transparency && (!has_palette || parts != 0 || !palette.set_alpha(part))) return false;
+        if (kind == colours && has_palette && (parts != 0 || !palette.set_colours(part, packing_->bits))) return false;
         if (kind == end) break;
         if (kind != pixels) {
             is_behind_pixels = parts != 0;
             continue;
         }
         if (is_behind_pixels) throw FormatError(Fault::structure, cursor.offset());
-        const Bytes part = checked.subspan(kind_bytes);
         if (++parts == 2) joined_.assign(stream.begin(), stream.end());
         if (parts >= 2) joined_.insert(joined_.end(), part.begin(), part.end());
         stream = parts >= 2 ? Bytes(joined_) : part;
     }
-    filtered_.resize(rows_.height + image_bytes());
+    if (has_palette && !palette.is_complete(packing_->channels)) return false;
+    const std::size_t size = rows_.height * rows_.row_bytes;
+    filtered_.resize(rows_.height + size);
     inflater_.inflate(stream, filtered_);
-    unfilter_png(filtered_, rows_, out);
-    return true;
+    if (!packing_) {
+        unfilter_png(filtered_, rows_, out);
+        return true;
+    }
+    packed_.resize(size);
+    unfilter_png(filtered_, rows_, packed_.data());
+    return unpack_png(packed_, rows_.height, *packing_, palette, out);
 }
 
 } // namespace headrace

@@ -172,8 +172,10 @@ class ImageDecoder:
             return None
         shape = (header.height, header.width, header.channels)
         wanted = (self.height or header.height, self.width or header.width, self.channels or header.channels)
-        if shape != wanted or self.feature.dtype != f"uint{header.bits}":
+        if shape != wanted or self.feature.dtype != header.dtype:
             return None
+        if header.is_packed:  # A byte of the file may become 33,000 of pixels.
+            self._confirm(images, math.prod(shape))
         try:
             return decode_png(images, header)
         except CorruptRecord:

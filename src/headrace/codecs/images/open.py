@@ -15,7 +15,7 @@ import numpy as np
 from headrace import _native, _optional
 from headrace.codecs.images import png, tiff
 from headrace.codecs.images.encode import Pixels, apply_colour_key, apply_orientation, convert_pixels
-from headrace.codecs.images.png import PLAIN_PIXELS, PngHeader, colour_key, decode_png, has_colour_key, plain_header
+from headrace.codecs.images.png import PLAIN_PIXELS, PngHeader, colour_key, decode_png, has_transparency, plain_header
 from headrace.codecs.images.png_checks import check_png, checked_pixels
 from headrace.contracts.images import begins_as_image, encoding_of
 from headrace.errors import CorruptRecord, MissingExtra
@@ -178,15 +178,16 @@ class _PlainPng:
         self.image = image
         self.header = header
         self.height, self.width, self.channels = header.height, header.width, header.channels
-        self.dtype = f"uint{header.bits}"
+        self.dtype = header.dtype
 
     @classmethod
     def of(cls, image: bytes) -> _PlainPng | None:
         """``None`` for kinds left to Pillow, and for large images, which would be in memory twice."""
         header = plain_header(image)
-        if header is None or header.height * header.width > PLAIN_PIXELS or has_colour_key(image):
+        if header is None or header.height * header.width > PLAIN_PIXELS:
             return None
-        return cls(image, header)
+        has_palette = header.is_packed and header.channels > 1
+        return cls(image, header) if has_palette or not has_transparency(image) else None
 
     def pixels_into(self, out: Pixels, /) -> None:
         try:

@@ -28,6 +28,7 @@ from headrace.codecs.images.png_checks import (
     COLOURS_ALPHA,
     GREY,
     GREY_ALPHA,
+    PALETTE,
     SIGNATURE,
     checked_pixels,
     chunks,
@@ -42,7 +43,7 @@ __all__ = [
     "decode_png",
     "deep_channels",
     "deep_pixels",
-    "has_colour_key",
+    "has_transparency",
     "is_deep",
     "is_png",
     "plain_header",
@@ -55,6 +56,8 @@ DEPTH_AT, COLOUR_AT, HEADER_END = 24, 25, 33
 HEADER = slice(SIGNATURE_BYTES, HEADER_END)
 MOST_SIDE = 1 << 31
 SAMPLE_BITS = 16
+PACKED = {(GREY, 1), (GREY, 2), (GREY, 4), (PALETTE, 1), (PALETTE, 2), (PALETTE, 4), (PALETTE, 8)}
+"""Kinds of colour and bits of a sample that :func:`decode_png` makes samples of 8 bits of."""
 PLAIN_PIXELS = 1 << 25
 """Larger images are left to a library, because here the decompressed stream is in memory beside the pixels."""
 NOTES = (b"iCCP", b"iTXt", b"tEXt", b"zTXt")
@@ -129,14 +132,21 @@ class PngHeader:
 
     Args:
         width, height: In pixels.
-        bits: Bits per sample: 8 or 16.
-        channels: 1 gray, 2 gray and alpha, 3 colour, 4 colour and alpha.
+        bits: Stored bits per sample: 1, 2, 4, 8 or 16.
+        channels: Of the decoded pixels: 1 gray, 2 gray and alpha, 3 colour, 4 colour and alpha.
+        is_packed: Whether pixels are stored as numbers of fewer than 8 bits, or of the colours of a palette.
     """
 
     width: int
     height: int
     bits: int
     channels: int
+    is_packed: bool = False
+
+    @property
+    def dtype(self) -> str:
+        """Of the decoded pixels."""
+        return "uint16" if self.bits == SAMPLE_BITS else "uint8"
 
     @property
     def row_bytes(self) -> int:
@@ -156,24 +166,28 @@ def is_png(file: bytes) -> bool:
 
 def plain_header(file: bytes) -> PngHeader | None:
     """The header of a PNG file that :func:`decode_png` supports; ``None`` for any other or damaged file."""
-    return _header_of(bytes(file[:HEADER_END]))
+    has_palette = len(file) > COLOUR_AT and file[COLOUR_AT] == PALETTE
+    header = _header_of(bytes(file[:HEADER_END]), has_alpha=has_palette and has_transparency(file))
+    return None if header is not None and header.is_packed and not engines().png.is_own else header
 
 
 @lru_cache(maxsize=1024)
-def _header_of(head: bytes) -> PngHeader | None:
+def _header_of(head: bytes, *, has_alpha: bool) -> PngHeader | None:
     if len(head) < HEADER_END or not head.startswith(SIGNATURE + b"\0\0\0\rIHDR"):
         return None
     width, height, bits, colours, compression, filters, interlace = _IHDR.unpack_from(head, 16)
-    known = colours in CHANNELS and bits in (8, 16) and (compression, filters, interlace) == (0, 0, 0)
+    is_packed = (colours, bits) in PACKED
+    known = (is_packed or (colours in CHANNELS and bits in (8, 16))) and (compression, filters, interlace) == (0, 0, 0)
     if not known or not 0 < width < MOST_SIDE or not 0 < height < MOST_SIDE:
         return None
     if zlib.crc32(head[12:29]) != _CRC.unpack_from(head, 29)[0]:
         return None
-    return PngHeader(width=width, height=height, bits=bits, channels=CHANNELS[colours])
+    channels = 3 + has_alpha if colours == PALETTE else CHANNELS[colours]
+    return PngHeader(width=width, height=height, bits=bits, channels=channels, is_packed=is_packed)
 
 
-def has_colour_key(file: bytes) -> bool:
-    """Whether a PNG declares transparency before its pixels. Damage is left to the reader."""
+def has_transparency(file: bytes) -> bool:
+    """Whether a PNG declares a transparent colour, or the alpha of its palette, before its pixels. Damage is left to the reader."""
     return _transparency_at(file) is not None
 
 
@@ -209,8 +223,8 @@ def decode_png(files: Sequence[bytes], header: PngHeader) -> npt.NDArray[Any] | 
     """The pixels of PNG files that all have the header of the first: by native code, or by Pillow depending on ``HEADRACE_ENGINES``.
 
     Returns:
-        ``uint8`` or ``uint16 (n, height, width, channels)``; ``None`` if a file has another header, or
-        transparency that is not a channel.
+        ``uint8`` or ``uint16 (n, height, width, channels)``; ``None`` if a file has another header, a transparent colour that is
+        not of a palette, or an unusual palette.
 
     Raises:
         CorruptRecord: A file is damaged; ``where.record`` is its position.
@@ -218,13 +232,16 @@ def decode_png(files: Sequence[bytes], header: PngHeader) -> npt.NDArray[Any] | 
     if not engines().png.is_own:
         return _decode_by_pillow(files, header)
     try:
-        samples = _native.decode_png(files, header.height, header.row_bytes, header.pixel_bytes)
+        if header.is_packed:
+            samples = _native.decode_packed_png(files, header.height, header.width, header.bits, header.channels)
+        else:
+            samples = _native.decode_png(files, header.height, header.row_bytes, header.pixel_bytes)
     except _native.FormatError as error:
         raise _damage_error(error, len(files[error.record])) from error
     if samples is None:
         return None
     shape = (len(files), header.height, header.width, header.channels)
-    if header.bits == 16:
+    if header.bits == SAMPLE_BITS:
         return samples.view(">u2").astype(np.uint16).reshape(shape)
     return samples.reshape(shape)
 
@@ -233,7 +250,7 @@ def _decode_by_pillow(files: Sequence[bytes], header: PngHeader) -> npt.NDArray[
     pillow = _optional.require("PIL.Image", extra="images")
     decoded = []
     for position, file in enumerate(files):
-        if file[:HEADER_END] != files[0][:HEADER_END] or has_colour_key(file):
+        if file[:HEADER_END] != files[0][:HEADER_END] or has_transparency(file):
             return None
         try:
             decoded.append(checked_pixels(file, partial(_pillow_pixels, pillow, file, header)))
@@ -243,7 +260,7 @@ def _decode_by_pillow(files: Sequence[bytes], header: PngHeader) -> npt.NDArray[
 
 
 def _pillow_pixels(pillow: Any, file: bytes, header: PngHeader) -> Pixels:
-    if header.bits == 16:
+    if header.bits == SAMPLE_BITS:
         return deep_pixels(pillow, file)
     with pillow.open(io.BytesIO(file), formats=("PNG",)) as opened:
         return np.asarray(opened).reshape(header.height, header.width, header.channels)
