@@ -734,6 +734,11 @@ def take_rows(data: Buffer, data_offset: int, row_bytes: int, n_rows: int, indic
     Rows by index, copied into uint8 (n, row_bytes). The bytes of each number of `swapped` bytes are reversed.
     """
 
+def take_rows_of_columns(data: Buffer, data_offset: int, item_bytes: int, n_rows: int, places: numpy.typing.NDArray[numpy.int64], indices: numpy.typing.NDArray[numpy.int64]) -> numpy.typing.NDArray[numpy.uint8]:
+    """
+    Rows by index of an array in Fortran order, copied into uint8 (n, row_bytes). `places` says where in a row the item of each column goes.
+    """
+
 class StoredRows:
     """Rows of equal size, from `data_offset` of `data` on, as arrays."""
 

@@ -273,6 +273,7 @@ CASES = {
         for column in _native.StoredRows(bytes(range(20)), 0, 4, 5, np.dtype("<i4"), ()).run(1, 4).values()
     ],
     "take_rows": lambda: _native.take_rows(bytes(range(20)), 0, 4, 5, index).tobytes(),
+    "take_rows_of_columns": lambda: _native.take_rows_of_columns(bytes(range(20)), 0, 1, 5, numbers, index).tobytes(),
     "crc32c_blocks": lambda: _native.crc32c_blocks(files[0], 16).tolist(),
     "parse_npy_header": lambda: _native.parse_npy_header(header),
     "decode_examples": lambda: examples.decode_batch(examples.spans_of(payloads)),

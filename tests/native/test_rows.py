@@ -52,6 +52,41 @@ def test_rows_that_the_data_do_not_hold(offset, row_bytes, n_rows):
     assert caught.value.expected > caught.value.found or offset > 100
 
 
+def take_of_columns(data, offset, item_bytes, n_rows, places, indices):
+    return _native.take_rows_of_columns(
+        data, offset, item_bytes, n_rows, np.array(places, np.int64), np.array(indices, np.int64)
+    )
+
+
+@given(st.sampled_from(["u1", "<i2", "<f4", "<f8", "<c16", "V5", "V70"]), st.integers(1, 9), st.integers(1, 40))
+def test_rows_of_columns_equal_those_of_numpy(dtype, n_rows, columns):
+    random = np.random.default_rng(n_rows)
+    rows = random.integers(0, 256, (n_rows, columns * np.dtype(dtype).itemsize), np.uint8).view(dtype)
+    indices = random.integers(0, n_rows, 12)
+    data = b"before" + rows.tobytes(order="F")
+    found = take_of_columns(data, 6, rows.dtype.itemsize, n_rows, range(columns), indices)
+    assert found.tobytes() == rows[indices].tobytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ((0, 0, 5, [0], []), "row"),
+        ((0, 1 << 60, 5, [0, 1], []), "row"),
+        ((0, 1, 5, [0, 2], []), "place"),
+        ((0, 1, 5, [-1], []), "place"),
+        ((0, 1, 101, [0], []), "truncated"),
+        ((90, 1, 11, [0], []), "truncated"),
+        ((0, 1, 5, [0], [1, 5]), "range"),
+        ((0, 1, 5, [0], [1, -1]), "range"),
+    ],
+)
+def test_columns_that_cannot_be_read(arguments, error):
+    with pytest.raises((ValueError, _native.FormatError)) as caught:
+        take_of_columns(bytes(100), *arguments)
+    assert error in (getattr(caught.value, "fault", "") or str(caught.value))
+
+
 def test_rows_of_no_bytes():
     assert take(b"", 0, 0, 1 << 40, [0, (1 << 40) - 1]).shape == (2, 0)
 

@@ -3,6 +3,7 @@
 
 #include "bind/support.hpp"
 #include "core/base/spans.hpp"
+#include "core/framing/npy_columns.hpp"
 #include "core/framing/npy_header.hpp"
 
 namespace headrace::bind {
@@ -61,6 +62,30 @@ nb::object take(nb::object data, std::size_t data_offset, std::size_t row_bytes,
     const Buffer buffer(data);
     Pool::Block block = copy_rows(rows_in(buffer.bytes(), data_offset, row_bytes, n_rows), indices, swapped);
     return to_numpy(std::move(block), nb::dtype<std::uint8_t>(), {indices.shape(0), row_bytes});
+}
+
+nb::object take_of_columns(nb::object data, std::size_t data_offset, std::size_t item_bytes, std::size_t n_rows,
+                           const Indices& places, const Indices& indices) {
+    const std::size_t items = places.shape(0), count = indices.shape(0);
+    if (item_bytes == 0 || item_bytes > SIZE_MAX >> 16 || items > (SIZE_MAX >> 16) / item_bytes)
+        throw nb::value_error("no row is that large");
+    std::vector<std::size_t> order(items);
+    for (std::size_t i = 0; i < items; ++i) {
+        if (places(i) < 0 || static_cast<std::size_t>(places(i)) >= items)
+            throw nb::value_error("a place outside of a row");
+        order[i] = static_cast<std::size_t>(places(i));
+    }
+    const Buffer buffer(data);
+    const std::size_t row_bytes = items * item_bytes;
+    const Rows rows = rows_in(buffer.bytes(), data_offset, row_bytes, n_rows);
+    if (row_bytes != 0 && count > SIZE_MAX / row_bytes) throw nb::value_error("more bytes than memory can hold");
+    Pool::Block block;
+    {
+        const nb::gil_scoped_release release;
+        block = batch_pool()->take(count * row_bytes);
+        npy::take_rows({rows.bytes, item_bytes, n_rows, order}, {indices.data(), count}, block.data());
+    }
+    return to_numpy(std::move(block), nb::dtype<std::uint8_t>(), {count, row_bytes});
 }
 
 // Rows of one file as arrays of one dtype. What is the same in every call is looked up once, because a small batch
@@ -177,6 +202,16 @@ void register_npy(nb::module_& module) {
         nb::sig("def take_rows(data: collections.abc.Buffer, data_offset: int, row_bytes: int, n_rows: int, indices: "
                 "numpy.typing.NDArray[numpy.int64], swapped: int = 0) -> numpy.typing.NDArray[numpy.uint8]"),
         "Rows by index, copied into uint8 (n, row_bytes). The bytes of each number of `swapped` bytes are reversed.");
+    module.def(
+        "take_rows_of_columns", guarded(&take_of_columns), nb::arg("data"), nb::arg("data_offset"),
+        nb::arg("item_bytes"), nb::arg("n_rows"), nb::arg("places"), nb::arg("indices"),
+        nb::sig(
+            "def take_rows_of_columns(data: collections.abc.Buffer, data_offset: int, item_bytes: int, n_rows: int, "
+            "places: numpy.typing.NDArray[numpy.int64], indices: numpy.typing.NDArray[numpy.int64]) -> "
+            "numpy.typing.NDArray[numpy.uint8]"),
+        "Rows by index of an array in Fortran order, copied into uint8 (n, row_bytes). `places` says where in a row "
+        "the "
+        "item of each column goes.");
     nb::class_<StoredRows>(module, "StoredRows", "Rows of equal size, from `data_offset` of `data` on, as arrays.")
         .def(nb::init<nb::object, std::size_t, std::size_t, std::size_t, nb::object, nb::tuple>(), nb::arg("data"),
              nb::arg("data_offset"), nb::arg("row_bytes"), nb::arg("n_rows"), nb::arg("dtype"), nb::arg("row_shape"),

@@ -184,7 +184,7 @@ class NpyRecords(FileTable):
             if self._stored_rows is not None:
                 return self._stored_rows.take(indices)
             if layout.stored is None:
-                rows = self._taken_by_numpy(indices)
+                rows = self._joined_from_files(indices)
             else:
                 dtype = layout.dtype if layout.swapped else layout.stored
                 rows = np.ndarray((count, *layout.row_shape), dtype, self._bytes(layout, indices, layout.swapped))
@@ -237,16 +237,32 @@ class NpyRecords(FileTable):
             raise IndexError
         return _native.parts_of(layout.firsts, indices)
 
-    def _taken_by_numpy(self, indices: Indices) -> npt.NDArray[Any]:
+    def _joined_from_files(self, indices: Indices) -> npt.NDArray[Any]:
         """For rows that cannot be copied unchanged: Fortran order, mixed byte orders, or zero bytes."""
         layout = self._layout
         which = self._files_of(layout, indices)
-        rows = np.empty((len(indices), *layout.row_shape), layout.dtype)
+        rows: npt.NDArray[Any] | None = None
         for number in np.unique(which).tolist():
             mine = np.flatnonzero(which == number)
-            with guard_reads(self._files.content(number).buffer):
-                rows[mine] = self._array(number)[indices[mine] - layout.firsts[number]]
+            found = self._rows_of_file(number, indices[mine] - layout.firsts[number])
+            if len(mine) == len(indices):
+                return found.astype(layout.dtype, copy=False)
+            if rows is None:
+                rows = np.empty((len(indices), *layout.row_shape), layout.dtype)
+            rows[mine] = found
+        assert rows is not None
         return rows
+
+    def _rows_of_file(self, number: int, indices: Indices) -> npt.NDArray[Any]:
+        """Rows of one file in its own byte order, copied."""
+        header, buffer = self._layout.headers[number], self._files.content(number).buffer
+        if not header.is_fortran or not header.row_bytes:
+            with guard_reads(buffer):
+                return self._array(number)[indices]
+        size = header.dtype.itemsize
+        places = np.arange(header.row_bytes // size).reshape(header.row_shape).ravel(order="F")
+        copied = _native.take_rows_of_columns(buffer, header.data_offset, size, header.rows, places, indices)
+        return np.ndarray((len(indices), *header.row_shape), header.dtype, copied)
 
     def _array(self, number: int) -> npt.NDArray[Any]:
         """File ``number`` as a mapped array ``(rows, *row_shape)``, in its own byte order."""
