@@ -60,7 +60,9 @@ def is_text(head: bytes) -> bool:
 def read_head(read: Callable[[int], bytes]) -> bytes:
     """The first bytes of a file, by a function that reads as many as it is told: more if they hold few lines, as in tables of many thousand columns."""
     size = SNIFFED_BYTES
-    while len(head := read(size)) == size < MOST_SNIFFED and max(map(head.count, (b"\n", b"\r"))) < LEAST_LINES:
+    while len(head := read(size)) == size < MOST_SNIFFED:
+        if any(head.count(end) >= LEAST_LINES for end in (b"\n", b"\r")):
+            break
         size *= 4
     return head
 
