@@ -1,7 +1,6 @@
 #include "core/framing/npy_columns.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <type_traits>
 #include <vector>
@@ -9,26 +8,24 @@
 namespace headrace::npy {
 namespace {
 
-/// As many columns at a time as fill a line of the cache: it is written at once, and their loads wait together.
-constexpr std::size_t line_bytes = 64, most_at_once = 16;
+/// As many columns at a time as fill a line of the cache, in as many rows as stay in the nearest one.
+constexpr std::size_t line_bytes = 64, rows_at_once = 128;
 
 template <class Size>
 void gather(const Columns& columns, std::span<const std::int64_t> indices, std::byte* out, Size size) {
     const std::size_t count = columns.places.size(), row_bytes = count * size;
-    const std::size_t at_once = std::clamp<std::size_t>(line_bytes / size, 4, most_at_once);
+    const std::size_t at_once = std::max<std::size_t>(line_bytes / size, 1);
     for (std::size_t first = 0; first < count; first += at_once) {
-        const std::size_t some = std::min(at_once, count - first);
-        std::array<const std::byte*, most_at_once> from{};
-        std::array<std::size_t, most_at_once> to{};
-        for (std::size_t i = 0; i < some; ++i) {
-            from[i] = columns.bytes.data() + (first + i) * columns.rows * size;
-            to[i] = columns.places[first + i] * size;
-        }
-        std::byte* row = out;
-        for (const std::int64_t index : indices) {
-            const std::size_t offset = static_cast<std::size_t>(index) * size;
-            for (std::size_t i = 0; i < some; ++i) std::memcpy(row + to[i], from[i] + offset, size);
-            row += row_bytes;
+        for (std::size_t top = 0; top < indices.size(); top += rows_at_once) {
+            const auto tile = indices.subspan(top, std::min(rows_at_once, indices.size() - top));
+            for (std::size_t column = first; column < std::min(first + at_once, count); ++column) {
+                const std::byte* const from = columns.bytes.data() + column * columns.rows * size;
+                std::byte* to = out + top * row_bytes + columns.places[column] * size;
+                for (const std::int64_t index : tile) {
+                    std::memcpy(to, from + static_cast<std::size_t>(index) * size, size);
+                    to += row_bytes;
+                }
+            }
         }
     }
 }

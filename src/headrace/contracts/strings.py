@@ -13,7 +13,6 @@ from headrace._arguments import check_integer, check_positions, check_vector
 
 __all__ = ["Strings"]
 
-
 MOST_SEED, MOST_BUCKETS = 2**64 - 1, 2**63 - 1
 AT_ONCE = 4096  # values that iteration makes objects of
 
@@ -223,7 +222,9 @@ class Strings(Sequence[Any]):
 
     def __getitem__(self, index: Any) -> Any:
         """As in NumPy: one value, or a column of a row, of a slice (a view if its step is 1), or of indices or a mask (a copy)."""
-        if type(index) is slice:  # first, because every batch makes many slices
+        if type(index) is int:
+            return self._row(index)
+        if type(index) is slice:  # every batch makes many slices
             start, stop, step = index.indices(self.shape[0])
             if step == 1:
                 stop = max(start, stop)
@@ -232,7 +233,7 @@ class Strings(Sequence[Any]):
                 inner = self._inner()
                 offsets = self._offsets[start * inner : stop * inner + 1]
                 return self.trust(self._data, offsets, self.is_text, (stop - start, *self.shape[1:]))
-        elif isinstance(index, (int, np.integer)) and not isinstance(index, (bool, np.bool_)):
+        elif isinstance(index, np.integer) or (isinstance(index, int) and not isinstance(index, bool)):
             return self._row(int(index))
         elif isinstance(index, (list, np.ndarray)):
             rows = np.asarray(index) if isinstance(index, np.ndarray) or index else np.zeros(0, np.int64)
@@ -253,10 +254,9 @@ class Strings(Sequence[Any]):
         n = self.shape[0]
         if not -n <= row < n:
             raise IndexError(f"row {row} of {n}")
-        row %= n
+        row = row if row >= 0 else row + n
         if len(self.shape) > 1:
-            inner = self._inner()
-            offsets = self._offsets[row * inner : (row + 1) * inner + 1]
+            offsets = self._offsets[row * self._inner() : (row + 1) * self._inner() + 1]
             return self.trust(self._data, offsets, self.is_text, self.shape[1:])
         value = self._data[self._offsets[row] : self._offsets[row + 1]].tobytes()
         return value.decode() if self.is_text else value
