@@ -239,6 +239,20 @@ def test_every_header_of_the_core_has_a_test_of_its_name():
     assert headers - tested == set()
 
 
+BEYOND_THE_LIMITED_API = re.compile(
+    r"structmember\.h|\bPy\w+DescrObject\b|\bPy[A-Z]\w+_(GET_[A-Z]+|SET_ITEM|AS_[A-Z]+)\b|->(tp|ob|d)_\w+"
+)
+
+
+def test_bindings_need_no_more_than_the_limited_api():
+    """They are built for it from Python 3.12 on. Those for 3.11 may use all, so this looks for the usual names of the rest."""
+    assert BEYOND_THE_LIMITED_API.search("reinterpret_cast<PyTypeObject*>(type)->tp_name")
+    files = [path for path in BINDINGS.rglob("*.[ch]pp") if path.is_file()]
+    found = {f"{path.name}: {used[0]}" for path in files for used in BEYOND_THE_LIMITED_API.finditer(path.read_text())}
+    assert len(files) > 20
+    assert found == set()
+
+
 def test_modules_are_few_and_hold_an_idea_whole():
     lines = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in PARTS)
     assert len(PARTS) <= MOST_MODULES

@@ -167,6 +167,7 @@ tfrecord 1j90[32x32]+1k
 tfrecord 1j90[64x64]+1k shuffled
 tfrecord 1j85[224x224]+1k batch=128 shuffled
 tfrecord 1j90[1200x1600]+1k batch=4
+tfrecord 1j90[4000x6000]+1k batch=2
 tfrecord 1p85[224x224]+1k batch=64
 tfrecord 1g[28x28]+1k shuffled
 tfrecord 1g[256x256]+1k batch=32
@@ -189,6 +190,7 @@ csv 20f64
 csv 5i31+5i7 batch=1024
 csv 10s8~20+2f64
 csv 30s3
+csv 1s8 rows=2000000
 csv 1w200-500+1i7
 csv 100i14
 jsonl 5f64+5i31
