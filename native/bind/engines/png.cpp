@@ -81,8 +81,7 @@ void register_png(nb::module_& module) {
                nb::sig("def decode_packed_png(files: typing.Sequence[typing.Any], height: int, width: int, bits: int, "
                        "channels: int) -> numpy.typing.NDArray[numpy.uint8] | None"),
                "The samples of PNG images of fewer than 8 bits (`channels` 1), or with a palette (3 or 4), that have "
-               "the header "
-               "of the first: uint8 (n, height * width * channels); None where they have not.");
+               "the header of the first: uint8 (n, height * width * channels); None where they have not.");
 }
 
 } // namespace headrace::bind

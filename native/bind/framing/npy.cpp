@@ -210,8 +210,7 @@ void register_npy(nb::module_& module) {
             "places: numpy.typing.NDArray[numpy.int64], indices: numpy.typing.NDArray[numpy.int64]) -> "
             "numpy.typing.NDArray[numpy.uint8]"),
         "Rows by index of an array in Fortran order, copied into uint8 (n, row_bytes). `places` says where in a row "
-        "the "
-        "item of each column goes.");
+        "the item of each column goes.");
     nb::class_<StoredRows>(module, "StoredRows", "Rows of equal size, from `data_offset` of `data` on, as arrays.")
         .def(nb::init<nb::object, std::size_t, std::size_t, std::size_t, nb::object, nb::tuple>(), nb::arg("data"),
              nb::arg("data_offset"), nb::arg("row_bytes"), nb::arg("n_rows"), nb::arg("dtype"), nb::arg("row_shape"),

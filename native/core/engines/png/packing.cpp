@@ -17,8 +17,8 @@ template <unsigned bits> constexpr auto make_table(unsigned scale) {
     return table;
 }
 
-template <unsigned bits> constexpr auto numbers = make_table<bits>(1);
-template <unsigned bits> constexpr auto greys = make_table<bits>(255 / ((1U << bits) - 1));
+template <unsigned bits> constexpr auto number_table = make_table<bits>(1);
+template <unsigned bits> constexpr auto grey_table = make_table<bits>(255 / ((1U << bits) - 1));
 
 template <std::size_t each>
 void spread(const std::byte* from, std::size_t count, const std::array<std::array<std::uint8_t, each>, 256>& table,
@@ -31,9 +31,9 @@ void spread(const std::byte* from, std::size_t count, const std::array<std::arra
 /// Writes `count` numbers of a row as bytes.
 void spread_row(const std::byte* from, std::size_t count, unsigned bits, bool is_grey, std::byte* out) noexcept {
     switch (bits) {
-    case 1: spread(from, count, is_grey ? greys<1> : numbers<1>, out); break;
-    case 2: spread(from, count, is_grey ? greys<2> : numbers<2>, out); break;
-    case 4: spread(from, count, is_grey ? greys<4> : numbers<4>, out); break;
+    case 1: spread(from, count, is_grey ? grey_table<1> : number_table<1>, out); break;
+    case 2: spread(from, count, is_grey ? grey_table<2> : number_table<2>, out); break;
+    case 4: spread(from, count, is_grey ? grey_table<4> : number_table<4>, out); break;
     default: std::memcpy(out, from, count);
     }
 }
@@ -73,8 +73,11 @@ bool unpack_png(Bytes rows, std::size_t height, const PngPacking& packing, const
         const std::byte* const row = rows.data() + y * row_bytes;
         spread_row(row, packing.width, packing.bits, is_grey, is_grey ? out : numbers.data());
         if (is_grey) continue;
-        const auto most = std::max_element(numbers.begin(), numbers.end());
-        if (most != numbers.end() && std::to_integer<std::size_t>(*most) >= palette.size()) return false;
+        if (palette.size() < 256) {
+            std::uint8_t most = 0; // The compiler compares many at once.
+            for (const std::byte number : numbers) most = std::max(most, std::to_integer<std::uint8_t>(number));
+            if (most >= palette.size()) return false;
+        }
         palette.write(numbers.data(), packing.width, packing.channels, out);
     }
     return true;
