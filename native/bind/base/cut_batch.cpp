@@ -61,7 +61,7 @@ class CutColumn {
     [[nodiscard]] nb::object strings_part(Py_ssize_t k) const {
         auto values = values_;
         values[1] = slice(values_[1], k * size_, (k + 1) * size_ + 1);
-        return strings_->make(std::move(values));
+        return strings_->make(values);
     }
 
     /// Offsets of all parts in one block, each from 0. Columns whose offsets are of another kind or fall slice

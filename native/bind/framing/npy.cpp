@@ -71,9 +71,9 @@ nb::object take_of_columns(nb::object data, std::size_t data_offset, std::size_t
         throw nb::value_error("no row is that large");
     std::vector<std::size_t> order(items);
     for (std::size_t i = 0; i < items; ++i) {
-        if (places(i) < 0 || static_cast<std::size_t>(places(i)) >= items)
-            throw nb::value_error("a place outside of a row");
-        order[i] = static_cast<std::size_t>(places(i));
+        const auto place = static_cast<std::size_t>(places(i)); // Negative ones become too large.
+        if (place >= items) throw nb::value_error("a place outside of a row");
+        order[i] = place;
     }
     const Buffer buffer(data);
     const std::size_t row_bytes = items * item_bytes;

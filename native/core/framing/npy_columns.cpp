@@ -38,8 +38,9 @@ void take_rows(const Columns& columns, std::span<const std::int64_t> indices, st
     // Copied, because a caller's array may change between the check and the use.
     const std::vector<std::int64_t> kept(indices.begin(), indices.end());
     for (std::size_t i = 0; i < kept.size(); ++i) {
-        if (static_cast<std::uint64_t>(kept[i]) < columns.rows) continue;
-        FormatError error(Fault::range, 0, columns.rows, static_cast<std::uint64_t>(kept[i]));
+        const auto index = static_cast<std::uint64_t>(kept[i]); // Negative indices become too large.
+        if (index < columns.rows) continue;
+        FormatError error(Fault::range, 0, columns.rows, index);
         error.record = static_cast<std::int64_t>(i);
         throw error;
     }
