@@ -110,7 +110,7 @@ template <typename Fetch>
 HEADRACE_CRC_TARGET std::uint32_t update_by_instruction(std::uint32_t start, const std::byte* at, std::size_t size,
                                                         Fetch fetch) {
     std::uint64_t crc = start;
-    // Three places that jump on after a few pages look like no stream to the processor, so the next ones are
+    // Three places that jump on after every kilobyte look like no stream to the processor, so the next three are
     // prefetched.
     for (; size >= 6 * long_stretch; size -= 3 * long_stretch, at += 3 * long_stretch)
         crc = three_stretches<long_stretch, true>(crc, at, long_shift, fetch);
