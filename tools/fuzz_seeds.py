@@ -5,9 +5,11 @@ from __future__ import annotations
 import random
 import struct
 import sys
+import tempfile
 import zlib
 from pathlib import Path
 
+import pyarrow as pa
 from pyarrow import parquet
 
 ROOT = Path(__file__).parent.parent
@@ -94,6 +96,16 @@ def columns(path: Path) -> list[bytes]:
     return out
 
 
+def text_columns() -> list[bytes]:
+    """Texts in the encodings that no golden file has, as :func:`columns` gives them."""
+    texts = [f"{'abc' * (number % 5)}{number * number}" for number in range(40)]
+    with tempfile.NamedTemporaryFile(suffix=".parquet") as file:
+        codes = {"a": "DELTA_BYTE_ARRAY", "b": "DELTA_LENGTH_BYTE_ARRAY"}
+        table = pa.table({"a": texts, "b": texts})
+        parquet.write_table(table, file.name, use_dictionary=False, column_encoding=codes, compression="none")
+        return columns(Path(file.name))
+
+
 def snappy() -> list[bytes]:
     """Elements of a Snappy block of all kinds behind the size of what they stand for, as `fuzz_snappy` takes them."""
     literals = b"\x10abcde" + b"\xf0\x63" + bytes(100) + b"\xf4\x2b\x01" + b"a few words " * 25
@@ -132,7 +144,7 @@ def main() -> None:
     """Write the seeds into the folder given on the command line."""
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
-    for number, seed in enumerate([*streams(), *snappy(), *corpus()]):
+    for number, seed in enumerate([*streams(), *snappy(), *text_columns(), *corpus()]):
         (folder / f"made-{number}").write_bytes(seed)
     for path in sorted(GOLDEN.rglob("*")):
         if not path.is_file() or path.suffix in (".json", ".md", ".toml"):

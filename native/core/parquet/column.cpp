@@ -12,6 +12,7 @@ namespace headrace::parquet {
 namespace {
 
 enum Codec : std::int64_t { none = 0, snappy = 1, gzip = 2, zstd = 6 };
+enum PhysicalType : std::int64_t { float_number = 4, double_number = 5 };
 
 // Writers make pages of about a megabyte.
 constexpr std::uint64_t most_page_bytes = 256 << 20;
@@ -78,6 +79,7 @@ void ColumnReader::next_chunk() {
     const auto begin = static_cast<std::size_t>(chunk.begin);
     pages_left_ = Cursor(file_.subspan(begin, static_cast<std::size_t>(chunk.size)), begin);
     codec_ = chunk.codec;
+    type_ = chunk.type;
     levels_left_ = static_cast<std::uint64_t>(chunk.levels);
     rows_left_ = static_cast<std::uint64_t>(chunk.rows);
     is_first_page_ = true;
@@ -184,11 +186,33 @@ void ColumnReader::open_values(Page& page, const PageHeader& header) const {
         if (present > page.rest.size() / each) refuse(pages_left_.offset());
         return;
     }
+    if (header.encoding == Encoding::byte_streams) {
+        if (form_.values.is_text() || page.rest.size() % form_.values.stored != 0 ||
+            present != page.rest.size() / form_.values.stored)
+            refuse(pages_left_.offset());
+        page.stride = static_cast<std::size_t>(present);
+        return;
+    }
+    if (header.encoding == Encoding::deltas || header.encoding == Encoding::delta_lengths ||
+        header.encoding == Encoding::delta_texts)
+        return open_differences(page, header, present);
     const bool is_coded = header.encoding == Encoding::rle_dictionary || header.encoding == Encoding::plain_dictionary;
     if (!is_coded || !dictionary_ || (page.rest.empty() && present > 0)) refuse(pages_left_.offset());
     page.dictionary = dictionary_;
     if (page.rest.empty()) return;
     page.codes = HybridReader(page.rest.subspan(1), std::to_integer<unsigned>(page.rest[0]));
+}
+
+void ColumnReader::open_differences(Page& page, const PageHeader& header, std::uint64_t present) const {
+    const bool is_number = header.encoding == Encoding::deltas;
+    if (is_number == form_.values.is_text() || type_ == float_number || type_ == double_number)
+        refuse(pages_left_.offset());
+    if (!is_number) {
+        page.delta_texts = std::make_unique<DeltaTexts>(page.rest, present, header.encoding == Encoding::delta_texts);
+        return;
+    }
+    page.deltas = std::make_unique<DeltaReader>(page.rest, present, static_cast<unsigned>(form_.values.stored * 8));
+    if (!page.deltas->rest().empty()) refuse(pages_left_.offset());
 }
 
 void ColumnReader::open_bits(Page& page, const PageHeader& header, std::uint64_t present) const {
@@ -254,6 +278,20 @@ void ColumnReader::write_numbers(std::uint64_t count, std::byte* to) {
 
 void ColumnReader::write_present(Page& page, std::size_t count, std::byte* to) const {
     if (count == 0) return;
+    if (page.deltas) {
+        while (count > 0) {
+            const std::span<const std::uint64_t> numbers = page.deltas->take(count);
+            write_low_bits(numbers, form_.values, to);
+            to += numbers.size() * form_.values.wanted;
+            count -= numbers.size();
+        }
+        return;
+    }
+    if (page.stride != 0) {
+        write_streams(page.rest.data(), page.stride, count, form_.values, to);
+        page.rest = page.rest.subspan(count);
+        return;
+    }
     if (!page.dictionary) {
         write_plain(page.rest.data(), count, form_.values, to);
         page.rest = page.rest.subspan(count * form_.values.stored);
@@ -282,6 +320,7 @@ void ColumnReader::add_texts(std::uint64_t count, StringsBuilder& to) {
 }
 
 void ColumnReader::add_present(Page& page, std::size_t count, StringsBuilder& to) {
+    if (page.delta_texts && count > 0) return page.delta_texts->add(count, to);
     if (!page.dictionary) return add_plain(page.rest, count, to);
     while (count > 0) {
         const std::span<const std::uint32_t> codes = page.codes.take(count);

@@ -2,6 +2,7 @@
 
 #include <deque>
 
+#include "core/parquet/delta.hpp"
 #include "core/parquet/footer.hpp"
 #include "core/parquet/page.hpp"
 #include "core/parquet/values.hpp"
@@ -17,8 +18,8 @@ struct ColumnForm {
 };
 
 /// Reads one column of adjacent row groups in order: numbers, truth values, text or bytes, or lists of those that are
-/// not nested, plain or with a dictionary, uncompressed or in Snappy, Zstandard or GZIP. A null in place of a list is
-/// an empty one; other nulls only if there is a value for them. Throws FormatError for everything else, damage
+/// not nested, in all encodings that writers use, uncompressed or in Snappy, Zstandard or GZIP. A null in place of a
+/// list is an empty one; other nulls only if there is a value for them. Throws FormatError for everything else, damage
 /// included; the reader is of no use then. The file may change meanwhile.
 class ColumnReader {
   public:
@@ -43,6 +44,9 @@ class ColumnReader {
         Bytes rest;          // plain values that are left
         HybridReader codes;
         std::shared_ptr<const Dictionary> dictionary; // if `codes` are the values
+        std::unique_ptr<DeltaReader> deltas;          // the values as differences
+        std::unique_ptr<DeltaTexts> delta_texts;      // the same of texts
+        std::size_t stride = 0;                       // of byte streams: values that the page has
         PageRows rows;                                // where there are no lists: only nulls
         std::size_t next_row = 0;                     // of the rows that begin here
         std::size_t next_null = 0;
@@ -66,6 +70,7 @@ class ColumnReader {
     void count_rows(Page& page, const PageHeader& header, Bytes repetition, Bytes definition);
     void open_values(Page& page, const PageHeader& header) const;
     void write_present(Page& page, std::size_t count, std::byte* to) const;
+    void open_differences(Page& page, const PageHeader& header, std::uint64_t present) const;
     void open_bits(Page& page, const PageHeader& header, std::uint64_t present) const;
     [[nodiscard]] Decoded decode(Bytes stored, std::uint64_t size, bool in_place) const;
     [[nodiscard]] bool has_rows(std::size_t rows) const noexcept;
@@ -81,7 +86,7 @@ class ColumnReader {
     ColumnForm form_;
     std::size_t chunk_ = 0; // the number of the one after the one at hand
     Cursor pages_left_{Bytes{}};
-    std::int64_t codec_ = 0;
+    std::int64_t codec_ = 0, type_ = 0;
     std::uint64_t levels_left_ = 0, rows_left_ = 0; // of the chunk at hand, in pages that are not loaded
     bool is_first_page_ = true, ends_empty_ = false;
     std::shared_ptr<const Dictionary> dictionary_; // of the chunk at hand

@@ -53,7 +53,11 @@ Encoding encoding_of(std::uint64_t number) noexcept {
     case 0:
     case 2:
     case 3:
-    case 8: return static_cast<Encoding>(number);
+    case 5:
+    case 6:
+    case 7:
+    case 8:
+    case 9: return static_cast<Encoding>(number);
     default: return Encoding::other;
     }
 }

@@ -10,7 +10,17 @@ namespace headrace::parquet {
 enum class PageType : std::uint8_t { data = 0, index = 1, dictionary = 2, data_v2 = 3 };
 
 /// Numbers of the encodings, as in parquet.thrift. Others are `other`.
-enum class Encoding : std::uint8_t { plain = 0, plain_dictionary = 2, rle = 3, rle_dictionary = 8, other = 255 };
+enum class Encoding : std::uint8_t {
+    plain = 0,
+    plain_dictionary = 2,
+    rle = 3,
+    deltas = 5,        ///< Of numbers.
+    delta_lengths = 6, ///< Of texts.
+    delta_texts = 7,   ///< Which begin with a part of the one before.
+    rle_dictionary = 8,
+    byte_streams = 9, ///< The first bytes of all numbers, then the second ones, ...
+    other = 255
+};
 
 /// The header in front of a page.
 struct PageHeader {

@@ -101,6 +101,26 @@ void write_plain(const std::byte* from, std::size_t count, const ValueForm& form
     });
 }
 
+void write_low_bits(std::span<const std::uint64_t> numbers, const ValueForm& form, std::byte* to) noexcept {
+    with_types(form, [&]<typename Stored, typename Wanted>(Stored, Wanted) {
+        for (std::size_t i = 0; i < numbers.size(); ++i)
+            store_le(to + i * sizeof(Wanted), static_cast<Wanted>(static_cast<Stored>(numbers[i])));
+    });
+}
+
+void write_streams(const std::byte* from, std::size_t stride, std::size_t count, const ValueForm& form,
+                   std::byte* to) noexcept {
+    with_types(form, [&]<typename Stored, typename Wanted>(Stored, Wanted) {
+        using Bits = std::make_unsigned_t<Stored>;
+        for (std::size_t i = 0; i < count; ++i) {
+            Bits number = 0;
+            for (std::size_t k = 0; k < sizeof(Bits); ++k)
+                number |= std::to_integer<Bits>(from[k * stride + i]) << 8 * k;
+            store_le(to + i * sizeof(Wanted), static_cast<Wanted>(static_cast<Stored>(number)));
+        }
+    });
+}
+
 void spread(std::byte* numbers, std::span<const std::uint32_t> nulls, std::uint64_t first, Bytes fill) noexcept {
     with_size(fill.size(), [&]<typename Number>(Number) {
         const auto filled = load_le<Number>(fill.data());

@@ -47,6 +47,14 @@ class Dictionary {
 /// Writes plain numbers of `form`, the first `count` of those from `from` on.
 void write_plain(const std::byte* from, std::size_t count, const ValueForm& form, std::byte* to) noexcept;
 
+/// Writes numbers of `form` from their low bits.
+void write_low_bits(std::span<const std::uint64_t> numbers, const ValueForm& form, std::byte* to) noexcept;
+
+/// Writes numbers of `form` whose bytes are apart, the first `count` of those from `from` on: byte k of a number is
+/// `stride` * k bytes behind its first one.
+void write_streams(const std::byte* from, std::size_t stride, std::size_t count, const ValueForm& form,
+                   std::byte* to) noexcept;
+
 /// Puts `fill`, of 1, 2, 4 or 8 bytes, in place of nulls. The other numbers are in order behind as many as there are
 /// nulls: they move to where they belong. `nulls` are in order, and count from `first`.
 void spread(std::byte* numbers, std::span<const std::uint32_t> nulls, std::uint64_t first, Bytes fill) noexcept;

@@ -94,18 +94,30 @@ def any_options(schema, rng):
     return found
 
 
+NUMBER_CODES = ["DELTA_BINARY_PACKED", "BYTE_STREAM_SPLIT", "PLAIN"]
+TEXT_CODES = ["DELTA_LENGTH_BYTE_ARRAY", "DELTA_BYTE_ARRAY", "PLAIN"]
+
+
+def codes_of(kind):
+    """The encodings, besides dictionaries, that pyarrow has for a type."""
+    if kind in TEXTS:
+        return TEXT_CODES
+    if kind == pa.bool_():
+        return ["RLE", "PLAIN"]
+    if pa.types.is_floating(kind):
+        return NUMBER_CODES[1:]
+    return NUMBER_CODES if kind in USUAL else ["PLAIN"]
+
+
 def encodings_of(schema, rng):
-    """Rarer encodings for the columns that may have them."""
+    """An encoding for each column, also within lists."""
     found = {}
     for field in schema:
-        if field.type in (pa.int32(), pa.int64(), pa.timestamp("us")):
-            found[field.name] = rng.choice(["DELTA_BINARY_PACKED", "BYTE_STREAM_SPLIT", "PLAIN"])
-        elif field.type in (pa.float32(), pa.float64()):
-            found[field.name] = rng.choice(["BYTE_STREAM_SPLIT", "PLAIN"])
-        elif field.type in TEXTS:
-            found[field.name] = rng.choice(["DELTA_LENGTH_BYTE_ARRAY", "DELTA_BYTE_ARRAY", "PLAIN"])
-        elif field.type == pa.bool_():
-            found[field.name] = rng.choice(["RLE", "PLAIN"])
+        kind, path = field.type, field.name
+        if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+            kind, path = kind.value_type, f"{path}.list.element"
+        if not pa.types.is_nested(kind) and not pa.types.is_dictionary(kind):
+            found[path] = rng.choice(codes_of(kind))
     return found
 
 
@@ -203,6 +215,32 @@ def test_which_columns_are_decoded(tmp_path, compression, version, use_dictionar
     how = {"compression": compression, "data_page_version": version, "use_dictionary": use_dictionary}
     pq.write_table(table, tmp_path / "x.parquet", row_group_size=11, data_page_size=4096, **how)
     assert names_decoded(tmp_path / "x.parquet") == set(PLAIN_KINDS)
+
+
+@pytest.mark.parametrize("compression", ["none", "snappy"])
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+@pytest.mark.parametrize("code", sorted({*NUMBER_CODES, *TEXT_CODES}))
+def test_which_encodings_are_decoded(tmp_path, compression, version, code):
+    """Those of all types that may have them, in lists, too."""
+    kinds = {name: kind for name, kind in PLAIN_KINDS.items() if code in codes_of(getattr(kind, "value_type", kind))}
+    kinds = {name: kind for name, kind in kinds.items() if not pa.types.is_dictionary(kind)}
+    assert len(kinds) >= 8
+    lists = {name for name, kind in kinds.items() if pa.types.is_nested(kind)}
+    schema = pa.schema(kinds.items())
+    table = table_of(schema, 300, [NO_NULLS] * len(schema), random.Random(5))
+    pq.write_table(
+        table,
+        tmp_path / "x.parquet",
+        column_encoding={f"{name}.list.element" if name in lists else name: code for name in kinds},
+        use_dictionary=False,
+        row_group_size=130,
+        data_page_size=512,
+        compression=compression,
+        data_page_version=version,
+    )
+    footer = pq.read_metadata(tmp_path / "x.parquet").row_group(0)
+    assert all(code in footer.column(number).encodings for number in range(len(kinds)))
+    assert names_decoded(tmp_path / "x.parquet") == set(kinds)
 
 
 def test_which_nulls_are_decoded(tmp_path):
