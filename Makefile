@@ -19,7 +19,7 @@ CPP := $(shell find native -name '*.[ch]pp')
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 export PATH := $(abspath $(BIN)):$(PATH)
 
-.PHONY: demo test test-waiting test-ray test-library check lint tidy format stubs cpp-test test-asan-python tsan coverage fuzz bench bench-peers docs wheel clean setup
+.PHONY: demo test test-waiting test-sweeps test-ray test-library check lint tidy format stubs cpp-test test-asan-python tsan coverage fuzz bench bench-peers docs wheel clean setup
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -60,6 +60,10 @@ test: $(VENV)/.test
 
 test-waiting: $(VENV)/.test
 	$(BIN)/python -m pytest -q -m "not peer and not ray" $(PARALLEL) $(addprefix --ignore=,$(COMPUTING))
+
+# Every case of the sweeps of which `make test` takes some: each byte changed, each call that fails. About ten minutes.
+test-sweeps: $(VENV)/.test
+	HEADRACE_SWEEPS=all $(BIN)/python -m pytest -q -m "not peer and not ray" $(PARALLEL) $$(grep -rl "import some_of" tests --include=test_*.py)
 
 # Tests on Ray, in an environment of their own, which is large. Clusters of several nodes on this machine: not side by side.
 RAY_VENV := .venv-ray

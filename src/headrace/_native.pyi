@@ -102,17 +102,19 @@ def spans_of_buffers(buffers: Sequence[Buffer]) -> Spans:
 
 class Columns:
     """
-    Contiguous arrays of numbers, whose rows are copied together. They must not change.
+    Contiguous arrays of numbers, and columns of text of the class `strings` with one axis, whose rows are copied together. They must not change.
     """
 
-    def __init__(self, arrays: Sequence[numpy.typing.NDArray[Any]]) -> None: ...
+    def __init__(self, columns: Sequence[Any], strings: type) -> None: ...
 
-    def copy(self, first: int, stop: int) -> list[numpy.typing.NDArray[Any]]:
-        """The rows from first to stop of each array. IndexError: one has fewer."""
-
-    def pick(self, indices: numpy.typing.NDArray[numpy.int64]) -> list[numpy.typing.NDArray[Any]]:
+    def copy(self, first: int, stop: int) -> list[Any]:
         """
-        The rows at these indices of each array. FormatError: one is out of range.
+        The rows from first to stop of each column: copies of numbers, views of text. IndexError: one has fewer.
+        """
+
+    def pick(self, indices: numpy.typing.NDArray[numpy.int64]) -> list[Any]:
+        """
+        Copies of the rows at these indices of each column. FormatError: one is out of range.
         """
 
 def check_strings(data: numpy.typing.NDArray[numpy.uint8], offsets: numpy.typing.NDArray[numpy.int64], is_text: bool) -> tuple[int, int]:

@@ -14,6 +14,7 @@ import pytest
 from tests.codecs.images.files import made as png_bytes
 from tests.io.injected_faults import ERRORS, Faults
 from tests.io.store_server import environment, serving_store
+from tests.sweeps import some_of
 from tests.viewer.conftest import client_of
 from tests.writing.distributed.test_store import OneCore
 from tests.writing.test_engines import Pickling
@@ -82,19 +83,21 @@ def names_a_file(error, *folders):
 
 
 def every_fault(faults, run, reset):
-    """Run once for each call of a clean run. If there are many calls of a kind, the kinds of failure alternate."""
+    """Run once for each call of a clean run, or some of many. If there are many calls of a kind, the kinds of failure alternate."""
     reset()
     with faults.counting():
         run()
     counts = dict(faults.counts)
     assert counts
+    cases = []
     for kind, count in counts.items():
         ways = [*ERRORS[kind], *(["short"] if kind in ("read", "pread", "write") else [])]
         for number in range(count):
-            for way in ways if count < len(ways) else [ways[number % len(ways)]]:
-                reset()
-                with faults.failing(kind, number, way):
-                    yield kind, number, way
+            cases += [(kind, number, way) for way in (ways if count < len(ways) else [ways[number % len(ways)]])]
+    for kind, number, way in some_of(cases):
+        reset()
+        with faults.failing(kind, number, way):
+            yield kind, number, way
 
 
 def pairs_of_faults(faults, run, reset, count=40):

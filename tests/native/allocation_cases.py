@@ -413,7 +413,8 @@ CASES = {
     ),
     "Columns": lambda: [
         column.tolist()
-        for columns in [_native.Columns([np.arange(6), np.ones((6, 2))])]
+        for text in [Strings.from_values(["a", "bc", "", "d", "e", "f"])]
+        for columns in [_native.Columns([np.arange(6), text, np.ones((6, 2))], Strings)]
         for column in (*columns.copy(1, 4), *columns.pick(np.array([5, 0])))
     ],
     "list_strings": lambda: _native.list_strings(*strings, True),

@@ -1,11 +1,16 @@
 """Records as examples, and the first ones of files."""
 
+import os
+import pickle
+
 import numpy as np
 import pytest
 
 import headrace as hr
-from headrace.errors import SchemaMismatch
+from headrace.contracts.values import take_rows
+from headrace.errors import CorruptFile, CorruptRecord, SchemaMismatch
 from headrace.sources.images import SAMPLE
+from headrace.testing import assert_same
 
 
 def test_the_first_rows_are_those_of_the_file_up_to_damage(tmp_path):
@@ -47,3 +52,88 @@ def test_a_shape_takes_all_columns_of_its_name(tmp_path):
     named = hr.CSV(header=["p0", "p1", "p2", "p3"])
     with pytest.raises(SchemaMismatch, match="found 4, p0 to p3"):
         hr.open(path, format=named, schema={"p": hr.Feature("int64", (3,))})
+
+
+ROWS = 700
+COLUMNS = {
+    "i": np.arange(ROWS) * 7,
+    "f": np.arange(ROWS) / 8,
+    "b": np.arange(ROWS) % 3 == 0,
+    "t": np.array([f"text {row}, é" * (row % 4) for row in range(ROWS)], object),
+}
+LISTS = {"l": hr.Ragged(np.arange(ROWS * 2), np.cumsum([0, *(row % 5 for row in range(ROWS))]))}
+TEXT = {"x.csv": COLUMNS, "x.csv.gz": COLUMNS, "x.jsonl": COLUMNS | LISTS}
+
+
+@pytest.fixture(params=TEXT)
+def text(request, tmp_path):
+    """A file of text, whose rows are parsed in the first two epochs."""
+    hr.write(tmp_path / request.param, TEXT[request.param])
+    return tmp_path / request.param
+
+
+@pytest.mark.parametrize("options", [{}, {"threads": 0}, {"threads": 2}, {"workers": 2}])
+@pytest.mark.parametrize("order", [{}, {"shuffle": True, "seed": 3}])
+def test_epochs_of_text_are_the_same(text, options, order):
+    source = hr.open(text)
+    everything = source.batch(range(ROWS))
+    loader = hr.Loader(source, 64, **order, **options)
+    for epoch in range(4):
+        anew = hr.Loader(hr.open(text), 64, **order)
+        anew.load_state_dict(loader.state_dict())
+        found, expected = list(loader), list(anew)
+        assert len(found) == len(expected) == ROWS // 64 + 1
+        for one, other in zip(found, expected, strict=True):
+            assert_same(one, other)
+        assert loader.epoch == epoch + 1
+    again = pickle.loads(pickle.dumps(source))
+    assert_same(again.batch(range(ROWS)), everything)
+    assert_same(source.select("t", "i").batch([5, 3]), {name: everything[name][[5, 3]] for name in ("t", "i")})
+    assert list(map(str, source)) == list(map(str, hr.open(text)))
+
+
+def test_text_is_parsed_twice_and_no_more(text, monkeypatch):
+    source = hr.open(text)
+    first = source.batch(range(ROWS))
+    second = source.batch(range(ROWS))
+
+    def refuse(*_arguments, **_options):
+        raise AssertionError("the rows are kept")
+
+    monkeypatch.setattr("headrace.codecs.csv.CsvCodec.decode_rows", refuse)
+    monkeypatch.setattr("headrace.codecs.csv.CsvCodec.decode_batch", refuse)
+    monkeypatch.setattr("headrace.formats.jsonl.plain.PlainDecoder.decode", refuse)
+    monkeypatch.setattr("headrace.formats.jsonl.format.parse", refuse)
+    third = source.batch(range(ROWS))
+    for other in (second, third):
+        assert_same(other, first)
+    assert_same(source.batch([9, 2, 9]), {name: take_rows(column, np.array([9, 2, 9])) for name, column in first.items()})
+
+
+def test_text_that_shrinks_after_an_epoch(tmp_path):
+    """Rows that are kept stay as they were. Before, what is lost is an error."""
+    for name in ("x.csv", "x.jsonl"):
+        hr.write(tmp_path / name, {"a": np.arange(50_000)})
+        sources = [hr.open(tmp_path / name) for _ in range(2)]
+        for source in sources:
+            source.batch(range(50_000))
+        sources[0].batch(range(50_000))
+        os.truncate(tmp_path / name, 5000)
+        assert sources[0].batch([49_998, 49_999])["a"].tolist() == [49_998, 49_999]
+        for _ in range(2):
+            with pytest.raises(CorruptFile, match="shrank"):
+                sources[1].batch([49_998, 49_999])
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.jsonl"])
+def test_a_bad_value_is_an_error_in_every_epoch_but_only_of_its_row(tmp_path, name):
+    hr.write(tmp_path / name, {"a": np.arange(10_000), "b": np.arange(10_000)})
+    content = (tmp_path / name).read_bytes()
+    (tmp_path / name).write_bytes(content.replace(b"9000", b"oops", 1))
+    source = hr.open(tmp_path / name, schema=hr.Schema({"a": hr.Feature("int64"), "b": hr.Feature("int64")}))
+    for _ in range(3):
+        for start in (0, 5000, 9001):
+            stop = min(start + 4000, 10_000)
+            assert source.batch(range(start, stop))["a"].tolist() == list(range(start, stop))
+        with pytest.raises((SchemaMismatch, CorruptRecord), match="record 9000"):
+            source.batch(range(8000, 10_000))

@@ -51,6 +51,9 @@ struct TextColumn {
     bool is_text;
 };
 
+/// A column as an object of the class that `maker` makes.
+[[nodiscard]] nb::object to_strings(const StringsMaker& maker, const TextColumn& column);
+
 /// Columns as objects of the class `strings`.
 [[nodiscard]] std::vector<nb::object> to_strings(std::span<const TextColumn> columns, nb::handle strings);
 

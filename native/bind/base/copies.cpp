@@ -1,9 +1,11 @@
+#include <algorithm>
 #include <cstring>
 #include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "bind/base/columns.hpp"
 #include "bind/support.hpp"
 #include "core/base/spans.hpp"
 
@@ -36,13 +38,46 @@ struct Column {
     nb::tuple inner; ///< The shape of a row.
 };
 
-/// Arrays whose rows are copied together. NumPy releases the GIL for each array of 500 numbers or more, and two threads
-/// that copy many of them wait for each other most of the time. Here it is released once, and not at all for a few
-/// bytes.
+/// A column of text whose rows are copied, or viewed where they are adjacent.
+struct TextRows {
+    explicit TextRows(nb::handle column)
+        : data(column.attr("_data")),
+          offsets(column.attr("_offsets")),
+          is_text(column.attr("is_text")),
+          buffer(data),
+          places(nb::cast<Indices>(offsets, false)) {
+        if (nb::len(nb::object(column.attr("shape"))) != 1 || places.shape(0) == 0)
+            throw nb::value_error("a column of text with one axis has one more offset than values");
+    }
+
+    [[nodiscard]] std::size_t count() const { return places.shape(0) - 1; }
+    [[nodiscard]] StringsView view() const { return {buffer.bytes(), {places.data(), places.shape(0)}}; }
+
+    /// A view of adjacent rows.
+    [[nodiscard]] nb::object part(const StringsMaker& maker, std::size_t first, std::size_t stop) const {
+        const auto begin = static_cast<Py_ssize_t>(first), end = static_cast<Py_ssize_t>(stop);
+        const nb::object some = nb::steal(PySequence_GetSlice(offsets.ptr(), begin, end + 1));
+        if (!some) throw nb::python_error();
+        return maker.make({data, some, is_text, nb::make_tuple(stop - first)});
+    }
+
+    nb::object data, offsets, is_text;
+    Buffer buffer;
+    Indices places;
+};
+
+/// Columns whose rows are copied together. NumPy releases the GIL for each array of 500 numbers or more, and two
+/// threads that copy many of them wait for each other most of the time. Here it is released once, and not at all for a
+/// few bytes.
 class Columns {
   public:
-    explicit Columns(nb::sequence arrays) {
-        for (nb::handle array : arrays) columns_.emplace_back(array);
+    Columns(nb::sequence columns, nb::handle strings) {
+        for (nb::handle column : columns) {
+            is_text_.push_back(column.type().is(strings));
+            if (is_text_.back()) texts_.emplace_back(column);
+            else numbers_.emplace_back(column);
+        }
+        if (!texts_.empty()) maker_.emplace(strings);
     }
     Columns(Columns&&) = default;
     Columns(const Columns&) = delete;
@@ -51,67 +86,124 @@ class Columns {
 
     [[nodiscard]] nb::list copy(std::size_t first, std::size_t stop) const {
         if (first > stop) throw nb::value_error("the first row is behind the last one");
-        for (const Column& column : columns_)
+        for (const Column& column : numbers_)
             if (stop > column.rows.count) throw nb::index_error("there are fewer rows");
-        return made(stop - first, [=](const Rows& rows, std::byte* out) {
-            const std::size_t bytes = (stop - first) * rows.size;
-            if (bytes != 0) std::memcpy(out, rows.bytes.data() + first * rows.size, bytes);
-        });
+        for (const TextRows& column : texts_)
+            if (stop > column.count()) throw nb::index_error("there are fewer rows");
+        Blocks blocks = taken(stop - first);
+        {
+            const MaybeReleased released(blocks.bytes);
+            for (std::size_t i = 0; i < numbers_.size(); ++i) {
+                const Rows& rows = numbers_[i].rows;
+                const std::size_t bytes = (stop - first) * rows.size;
+                if (bytes != 0) std::memcpy(blocks.numbers[i].data(), rows.bytes.data() + first * rows.size, bytes);
+            }
+        }
+        std::vector<nb::object> texts;
+        texts.reserve(texts_.size());
+        for (const TextRows& column : texts_) texts.push_back(column.part(*maker_, first, stop));
+        return made(std::move(blocks.numbers), std::move(texts), stop - first);
     }
 
     [[nodiscard]] nb::list pick(const Indices& indices) const {
         const std::span<const std::int64_t> wanted(indices.data(), indices.shape(0));
-        return made(wanted.size(), [=](const Rows& rows, std::byte* out) { take_rows(rows, wanted, out); });
+        Blocks blocks = taken(wanted.size());
+        std::vector<StringBlocks> found(texts_.size());
+        {
+            const MaybeReleased released(blocks.bytes + texts_.size() * wanted.size() * text_bytes);
+            for (std::size_t i = 0; i < numbers_.size(); ++i)
+                take_rows(numbers_[i].rows, wanted, blocks.numbers[i].data());
+            if (!texts_.empty()) check_signs(wanted);
+            for (std::size_t i = 0; i < texts_.size(); ++i)
+                found[i] = take_strings(texts_[i].view(), wanted, batch_pool());
+        }
+        std::vector<nb::object> texts;
+        texts.reserve(texts_.size());
+        for (std::size_t i = 0; i < texts_.size(); ++i)
+            texts.push_back(to_strings(*maker_, {&found[i], texts_[i].is_text.is(nb::handle(Py_True))}));
+        return made(std::move(blocks.numbers), std::move(texts), wanted.size());
     }
 
   private:
-    /// Arrays of `count` rows, by `write(rows, out)`.
-    template <typename Write> [[nodiscard]] nb::list made(std::size_t count, const Write& write) const {
-        constexpr std::size_t few_bytes = 32 << 10;
-        std::vector<Pool::Block> blocks;
-        blocks.reserve(columns_.size());
-        std::size_t total = 0;
-        for (const Column& column : columns_) {
+    /// Memory for numbers.
+    struct Blocks {
+        std::vector<Pool::Block> numbers;
+        std::size_t bytes = 0;
+    };
+
+    /// Releases the GIL for work on many bytes.
+    class MaybeReleased {
+      public:
+        explicit MaybeReleased(std::size_t bytes) {
+            constexpr std::size_t few_bytes = 32 << 10;
+            if (bytes > few_bytes) release_.emplace();
+        }
+
+      private:
+        std::optional<nb::gil_scoped_release> release_;
+    };
+
+    [[nodiscard]] Blocks taken(std::size_t count) const {
+        Blocks blocks;
+        blocks.numbers.reserve(numbers_.size());
+        for (const Column& column : numbers_) {
             if (column.rows.size != 0 && count > most_bytes / column.rows.size) throw nb::value_error("too many rows");
-            blocks.push_back(batch_pool()->take(count * column.rows.size));
-            total += count * column.rows.size;
+            blocks.numbers.push_back(batch_pool()->take(count * column.rows.size));
+            blocks.bytes += count * column.rows.size;
         }
-        {
-            std::optional<nb::gil_scoped_release> release;
-            if (total > few_bytes) release.emplace();
-            for (std::size_t i = 0; i < columns_.size(); ++i) write(columns_[i].rows, blocks[i].data());
+        return blocks;
+    }
+
+    /// Columns of text would count negative indices from their end.
+    static void check_signs(std::span<const std::int64_t> indices) {
+        const auto negative = std::ranges::find_if(indices, [](std::int64_t index) { return index < 0; });
+        if (negative == indices.end()) return;
+        FormatError error(Fault::range, 0, 0, static_cast<std::uint64_t>(*negative));
+        error.record = negative - indices.begin();
+        throw error;
+    }
+
+    /// All columns in their order.
+    [[nodiscard]] nb::list made(std::vector<Pool::Block> numbers, std::vector<nb::object> texts,
+                                std::size_t count) const {
+        nb::list columns;
+        std::size_t number = 0, text = 0;
+        for (const bool is_text : is_text_) {
+            if (is_text) {
+                columns.append(std::move(texts[text++]));
+                continue;
+            }
+            const Column& column = numbers_[number];
+            columns.append(to_numpy(std::move(numbers[number++]), count, column.rows.size, column.inner, column.dtype));
         }
-        nb::list arrays;
-        for (std::size_t i = 0; i < columns_.size(); ++i) {
-            const Column& column = columns_[i];
-            arrays.append(to_numpy(std::move(blocks[i]), count, column.rows.size, column.inner, column.dtype));
-        }
-        return arrays;
+        return columns;
     }
 
     static constexpr std::size_t most_bytes = SIZE_MAX >> 16; // So that their sum fits, too.
-    std::vector<Column> columns_;
+    static constexpr std::size_t text_bytes = 32;             // of a value and its offset, a guess
+    std::vector<bool> is_text_;
+    std::vector<Column> numbers_;
+    std::vector<TextRows> texts_;
+    std::optional<StringsMaker> maker_;
 };
 
 } // namespace
 
 void register_copies(nb::module_& module) {
     nb::class_<Columns>(module, "Columns",
-                        "Contiguous arrays of numbers, whose rows are copied together. They must not change.")
-        .def(nb::init<nb::sequence>(), nb::arg("arrays"),
-             nb::sig("def __init__(self, arrays: "
-                     "collections.abc.Sequence[numpy.typing.NDArray[typing.Any]]) -> None"))
+                        "Contiguous arrays of numbers, and columns of text of the class `strings` with one axis, whose "
+                        "rows are copied together. They must not change.")
+        .def(nb::init<nb::sequence, nb::handle>(), nb::arg("columns"), nb::arg("strings"),
+             nb::sig("def __init__(self, columns: collections.abc.Sequence[typing.Any], strings: type) -> None"))
         .def("copy", guarded([](const Columns& columns, std::size_t first, std::size_t stop) {
                  return columns.copy(first, stop);
              }),
-             nb::arg("first"), nb::arg("stop"),
-             nb::sig("def copy(self, first: int, stop: int) -> list[numpy.typing.NDArray[typing.Any]]"),
-             "The rows from first to stop of each array. IndexError: one has fewer.")
+             nb::arg("first"), nb::arg("stop"), nb::sig("def copy(self, first: int, stop: int) -> list[typing.Any]"),
+             "The rows from first to stop of each column: copies of numbers, views of text. IndexError: one has fewer.")
         .def("pick", guarded([](const Columns& columns, const Indices& indices) { return columns.pick(indices); }),
              nb::arg("indices"),
-             nb::sig("def pick(self, indices: numpy.typing.NDArray[numpy.int64]) -> "
-                     "list[numpy.typing.NDArray[typing.Any]]"),
-             "The rows at these indices of each array. FormatError: one is out of range.");
+             nb::sig("def pick(self, indices: numpy.typing.NDArray[numpy.int64]) -> list[typing.Any]"),
+             "Copies of the rows at these indices of each column. FormatError: one is out of range.");
 }
 
 } // namespace headrace::bind

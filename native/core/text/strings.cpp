@@ -121,9 +121,17 @@ std::optional<std::size_t> first_not_utf8(const StringsView& strings) {
     return std::nullopt;
 }
 
+namespace {
+
+void prefetch_offset(const StringsView& strings, std::int64_t index) noexcept {
+    if (static_cast<std::uint64_t>(index) < strings.offsets.size()) __builtin_prefetch(strings.offsets.data() + index);
+}
+
+} // namespace
+
 StringBlocks take_strings(const StringsView& strings, std::span<const std::int64_t> indices,
                           const std::shared_ptr<Pool>& pool) {
-    constexpr std::size_t room = StringsBuilder::room;
+    constexpr std::size_t room = StringsBuilder::room, ahead = 24;
     StringBlocks out;
     out.count = indices.size();
     out.offsets = pool->take((indices.size() + 1) * item);
@@ -135,6 +143,7 @@ StringBlocks take_strings(const StringsView& strings, std::span<const std::int64
     ends[0] = 0;
     const std::size_t count = strings.count();
     for (std::size_t i = 0; i < indices.size(); ++i) {
+        if (i + ahead < indices.size()) prefetch_offset(strings, indices[i + ahead]);
         const std::int64_t index = indices[i];
         const auto k = static_cast<std::uint64_t>(index < 0 ? index + static_cast<std::int64_t>(count) : index);
         if (k >= count) fail_at(i, count, static_cast<std::uint64_t>(index));
@@ -146,6 +155,7 @@ StringBlocks take_strings(const StringsView& strings, std::span<const std::int64
     }
     out.data = pool->take(out.size + room);
     for (std::size_t i = 0; i < indices.size(); ++i) {
+        if (i + ahead < indices.size()) __builtin_prefetch(strings.data.data() + from[i + ahead]);
         const auto begin = static_cast<std::size_t>(from[i]), size = static_cast<std::size_t>(ends[i + 1] - ends[i]);
         std::byte* const to = out.data.data() + ends[i];
         if (size <= room && strings.data.size() - begin >= room) {

@@ -15,6 +15,8 @@ from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Example, Indices
 from headrace.errors import CorruptRecord, DataError, SchemaMismatch, Where
 from headrace.formats.framed.scan import FIRST_RUN_BYTES, RUN_BYTES, RecordRun
+from headrace.formats.table.copies import ParsedRows
+from headrace.io.system import cached_property
 from headrace.sources.node import Node, list_rows, stored_bytes
 
 if TYPE_CHECKING:
@@ -127,6 +129,13 @@ class CsvNode(RecordNode):
     codec: CsvCodec
 
     def batch(self, indices: Indices, /) -> Batch:
+        return self._parsed.read(indices) if len(indices) else self._parse(indices)
+
+    @cached_property
+    def _parsed(self) -> ParsedRows:
+        return ParsedRows(len(self), self._parse)
+
+    def _parse(self, indices: Indices) -> Batch:
         """Rows that follow each other are decoded together."""
         if len(indices) >= LEAST_TOGETHER:
             stretches = self.records.stretches(indices)
@@ -142,6 +151,9 @@ class CsvNode(RecordNode):
             for batch, size in self._decode(self.records.first_spans(rows)):
                 found += list_rows(batch, size)
         return found
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_parsed"}
 
     def narrow(self, names: tuple[str, ...], /) -> CsvNode:
         return CsvNode(self.records, self.codec.narrowed(names))

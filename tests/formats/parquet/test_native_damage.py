@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.formats.parquet.native_columns import compare, counted, outcome, portions, table_of
+from tests.sweeps import TAKES_ALL, some_of
 
 import headrace as hr
 from headrace.formats.parquet import groups
@@ -37,6 +38,17 @@ FORMS = {
     "plain_v2": {"compression": "zstd", "data_page_version": "2.0", "use_dictionary": False},
     "coded_v2": {"compression": "none", "data_page_version": "2.0", "use_dictionary": True},
     "plain_gzip": {"compression": "gzip", "data_page_version": "1.0", "use_dictionary": False},
+    "differences": {
+        "compression": "none",
+        "use_dictionary": False,
+        "column_encoding": {
+            **dict.fromkeys(("n", "l.list.element", "p.list.element", "w", "d"), "DELTA_BINARY_PACKED"),
+            "f": "BYTE_STREAM_SPLIT",
+            "a.list.element": "BYTE_STREAM_SPLIT",
+            "t": "DELTA_BYTE_ARRAY",
+            "s.list.element": "DELTA_LENGTH_BYTE_ARRAY",
+        },
+    },
     "with_checksums": {"compression": "snappy", "data_page_version": "2.0", "write_page_checksum": True},
 }
 FLIPS = (0x01, 0x02, 0x80, 0x10, 0xFF, 0x04, 0x40, 0x08, 0x20)
@@ -61,7 +73,7 @@ def footer_of(content):
 
 def damaged(content, begin, end, step):
     """Files with one changed byte each, and which."""
-    for at in range(begin, end, step):
+    for at in some_of(range(begin, end, step)):
         flip = FLIPS[at // step % len(FLIPS)]
         yield (at, flip), content[:at] + bytes([content[at] ^ flip]) + content[at + 1 :]
 
@@ -99,7 +111,7 @@ def test_changed_pages(tmp_path, monkeypatch, read, step, form):
         for change, file in damaged(content, 4, footer_of(content), step):
             path.write_bytes(file)
             faults += "Corrupt" in repr(compare(lambda: read(path), change))
-    assert faults > 5
+    assert faults > (5 if TAKES_ALL else 0)
     with_dictionary = FORMS[form].get("use_dictionary", True)  # pyarrow writes some empty pages then
     assert set(native) >= {*SCHEMA.names, "z/e"} - {"z"} - ({"s", "a", "z/e"} if with_dictionary else set())
 
@@ -135,11 +147,11 @@ def test_any_changes(tmp_path_factory, form, changes):
 
 def test_truncated_files(tmp_path):
     path, content = tmp_path / "x.parquet", file_of("plain_v1")
-    for size in range(0, len(content), 41):
+    for size in some_of(range(0, len(content), 41)):
         path.write_bytes(content[:size])
         compare(lambda: portions(path, 100), size)
     # Bytes lost in the middle: the footer is intact.
-    for at in range(4, footer_of(content), 41):
+    for at in some_of(range(4, footer_of(content), 41)):
         path.write_bytes(content[:at] + content[at + 1 :])
         compare(lambda: columns_alone(path), at)
 

@@ -1,3 +1,6 @@
+import os
+import threading
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -5,7 +8,8 @@ from hypothesis import strategies as st
 
 from headrace import Ragged, Strings, _native
 from headrace.contracts.values import take_rows
-from headrace.formats.table.copies import RowCopier
+from headrace.errors import CorruptRecord, Where
+from headrace.formats.table.copies import ParsedRows, RowCopier
 
 ROWS = 40
 RNG = np.random.default_rng(0)
@@ -28,6 +32,11 @@ COLUMNS = {
     "day": _numbers("M8[D]"),
     "object": np.array([str(i) for i in range(ROWS)], object),
     "text": Strings.from_values([str(i) * (i % 4) for i in range(ROWS)]),
+    "bytes": Strings.from_values([bytes([i]) * (i % 30) for i in range(ROWS)]),
+    "no_text": Strings.from_values([""] * ROWS),
+    "pairs": Strings.from_values(np.array([[str(i), "x"] for i in range(ROWS)], object)),
+    "part": Strings.from_values([str(i) for i in range(2 * ROWS)])[ROWS // 2 : ROWS // 2 + ROWS],
+    "texts": Ragged(Strings.from_values([str(i) for i in range(2 * ROWS)]), np.arange(0, 2 * ROWS + 1, 2)),
     "ragged": Ragged(np.arange(sum(i % 5 for i in range(ROWS))), np.cumsum([0, *(i % 5 for i in range(ROWS))])),
 }
 
@@ -40,6 +49,8 @@ def _same(found, wanted):
         np.testing.assert_array_equal(found, wanted)
     else:
         assert found.to_list() == wanted.to_list()
+        if isinstance(wanted, Strings):
+            assert (found.dtype, found.shape, found.is_text) == (wanted.dtype, wanted.shape, wanted.is_text)
 
 
 some_columns = st.lists(st.sampled_from(sorted(COLUMNS)), unique=True)
@@ -66,26 +77,183 @@ def test_picked_rows_are_those_of_each_column(names, indices):
 
 
 def test_rows_that_are_not_there():
-    columns = _native.Columns([np.arange(10), np.arange(9)])
+    columns = _native.Columns([np.arange(10), np.arange(9)], Strings)
     assert [len(column) for column in columns.copy(0, 9)] == [9, 9]
     for first, stop in [(0, 10), (9, 10), (2**63, 2**63 + 1)]:
         with pytest.raises(IndexError):
             columns.copy(first, stop)
     with pytest.raises(ValueError, match="behind"):
         columns.copy(5, 4)
+    text = _native.Columns([Strings.from_values(["a"] * 9)], Strings)
+    assert text.copy(9, 9)[0].shape == (0,)
+    with pytest.raises(IndexError):
+        text.copy(0, 10)
     for index in [9, -1, 2**62]:
-        with pytest.raises(_native.FormatError) as caught:
-            columns.pick(np.array([0, index]))
-        assert caught.value.fault == "range"
+        for some in (columns, text):
+            with pytest.raises(_native.FormatError) as caught:
+                some.pick(np.array([0, index]))
+            assert caught.value.fault == "range"
+            assert caught.value.record == 1
 
 
-@pytest.mark.parametrize("column", [np.array(1.0), np.arange(10)[::2], np.array(["a"], object), [1, 2]])
+@pytest.mark.parametrize(
+    "column", [np.array(1.0), np.arange(10)[::2], np.array(["a"], object), [1, 2], COLUMNS["pairs"]]
+)
 def test_what_is_no_array_of_numbers(column):
     with pytest.raises((TypeError, ValueError, AttributeError, BufferError)):
-        _native.Columns([column])
+        _native.Columns([column], Strings)
 
 
 def test_rows_without_bytes_have_a_bound():
     """No memory is asked for before their number is checked."""
-    columns = _native.Columns([np.empty((2**40, 0), np.int8)])
+    columns = _native.Columns([np.empty((2**40, 0), np.int8)], Strings)
     assert columns.copy(0, 2**40)[0].shape == (2**40, 0)
+
+
+ALL = {name: COLUMNS[name] for name in ("single", "matrix", "text", "ragged", "texts", "pairs")}
+
+
+class Parser:
+    """Takes rows of columns, and notes which."""
+
+    def __init__(self, columns=ALL, damaged=()):
+        self.columns, self.damaged = columns, set(damaged)
+        self.calls = []
+
+    def __call__(self, indices):
+        self.calls.append(indices.tolist())
+        if bad := self.damaged.intersection(self.calls[-1]):
+            raise CorruptRecord(Where(), expected="a row", found=str(bad))
+        return {name: take_rows(column, indices) for name, column in self.columns.items()}
+
+
+def _check(rows, indices, columns=ALL):
+    found = rows.read(np.array(indices, np.int64))
+    assert list(found) == list(columns)
+    for name, column in columns.items():
+        _same(found[name], take_rows(column, np.array(indices, np.int64)))
+    return found
+
+
+def test_rows_are_parsed_once_more_and_then_copied(monkeypatch):
+    monkeypatch.setattr("headrace.formats.table.copies.PARSED_BYTES", 1000)
+    parser = Parser()
+    rows = ParsedRows(ROWS, parser)
+    for start in range(0, ROWS, 10):
+        _check(rows, range(start, start + 10))
+    assert len(parser.calls) == 4
+    _check(rows, [3])  # A single row is parsed alone.
+    assert parser.calls.pop() == [3]
+    _check(rows, range(5, 9))
+    pieces = parser.calls[4:]
+    assert sum(pieces, []) == list(range(ROWS))
+    assert len(pieces) > 2
+    for indices in (range(ROWS), [7], [ROWS - 1, 0, 7, 7], [3, 5], [0]):
+        _check(rows, indices)
+    assert parser.calls[4:] == pieces
+
+
+def test_a_batch_may_be_written_to():
+    rows = ParsedRows(ROWS, Parser())
+    for _ in range(3):
+        found = _check(rows, range(ROWS))
+        found["single"][:] = -1
+        found["matrix"][:] = -1
+        found["ragged"].values[:] = -1
+
+
+@given(st.lists(st.lists(st.integers(0, ROWS - 1), min_size=1), max_size=12), some_columns, st.integers(0, 20_000))
+def test_rows_are_the_same_whatever_is_kept(calls, names, most_bytes):
+    columns = {name: COLUMNS[name] for name in names if name not in ("object", "every_second", "swapped")}
+    rows = ParsedRows(ROWS, Parser(columns), most_bytes)
+    for indices in calls:
+        _check(rows, indices, columns)
+
+
+def test_what_is_too_large_is_not_kept():
+    parser = Parser()
+    rows = ParsedRows(ROWS, parser, most_bytes=3000)
+    for _ in range(3):
+        _check(rows, range(ROWS))
+    assert parser.calls == [list(range(ROWS))] * 3
+
+
+def test_rows_that_turn_out_larger_than_those_before_are_not_kept():
+    """What was parsed of them is dropped."""
+    texts = Strings.from_values(["x" * 100_000 if i < 4 else "" for i in range(ROWS)])
+    parser = Parser({"t": texts})
+    rows = ParsedRows(ROWS, parser, most_bytes=200_000)
+    for start in (0, 20):
+        _check(rows, range(start, start + 20), parser.columns)
+    for _ in range(2):
+        _check(rows, [30, 31], parser.columns)
+    assert parser.calls[2:] == [list(range(ROWS)), [30, 31], [30, 31]]
+    assert not rows._pieces
+
+
+def test_objects_are_not_kept():
+    parser = Parser({"object": COLUMNS["object"]})
+    rows = ParsedRows(ROWS, parser)
+    for _ in range(3):
+        _check(rows, range(ROWS), parser.columns)
+    assert len(parser.calls) == 3
+
+
+def test_a_damaged_row_matters_only_to_those_who_ask_for_it():
+    parser = Parser(damaged=[13])
+    rows = ParsedRows(ROWS, parser)
+    sound = [row for row in range(ROWS) if row != 13]
+    for _ in range(3):
+        _check(rows, sound)
+        _check(rows, [0, 1])
+        with pytest.raises(CorruptRecord):
+            rows.read(np.arange(ROWS))
+
+
+def test_threads_parse_other_rows(monkeypatch):
+    monkeypatch.setattr("headrace.formats.table.copies.PARSED_BYTES", 1000)
+    both, lock = threading.Barrier(2, timeout=60), threading.Lock()
+    parser, waits = Parser(), []
+
+    def parse(indices):
+        with lock:
+            wait = waits.pop() if waits else False
+        if wait:
+            both.wait()  # until the other thread parses, too
+        return parser(indices)
+
+    rows = ParsedRows(ROWS, parse)
+    _check(rows, range(ROWS))
+    waits[:] = [True, True]
+    faults = []
+
+    def read():
+        try:
+            _check(rows, [1, 2])
+        except BaseException as error:
+            faults.append(error)
+
+    threads = [threading.Thread(target=read) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not faults, faults
+    assert sorted(sum(parser.calls[1:], [])) == list(range(ROWS))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_forked_child_reads_on(monkeypatch):
+    """Also where a thread of its parent holds a lock."""
+    rows = ParsedRows(ROWS, Parser())
+    _check(rows, range(ROWS))
+    with rows._locks[0], rows._locks["whole"]:
+        pid = os.fork()
+        if pid == 0:
+            try:
+                _check(rows, [1, 2])
+            except BaseException:
+                os._exit(1)
+            os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    _check(rows, [1, 2])

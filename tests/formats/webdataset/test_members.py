@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.sweeps import some_of
 
 from headrace import _native
 from headrace.errors import DataError
@@ -90,10 +91,10 @@ def test_many_headers_that_are_not_plain(tmp_path):
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_damage(tmp_path, format):
-    """Every changed byte of every header, and every length: what is found, and the error, are those of ``tarfile``."""
+    """Changed bytes of all headers, and lengths: what is found, and the error, are those of ``tarfile``."""
     content = archive_of(["a.txt", "b" * 60 + "/" + "c" * 60], format=format, mtime=7)
     content = content[: len(content.rstrip(b"\0")) + 3 * 512]
-    for at in range(len(content)):
+    for at in some_of(range(len(content))):
         changed = bytearray(content)
         changed[at] ^= 0x55 if at % 2 else 0x80
         both_ways(tmp_path, bytes(changed))

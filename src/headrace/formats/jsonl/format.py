@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -29,6 +30,7 @@ from headrace.formats.jsonl.write import JsonLinesWriter, misfits
 from headrace.formats.table.arrow import from_arrow
 from headrace.formats.table.arrow_types import refuse_unreadable
 from headrace.formats.table.base import InferredTable, verify_rows
+from headrace.formats.table.copies import ParsedRows
 from headrace.formats.table.values import BadValue, Keys
 from headrace.io.cache.findings import Findings
 from headrace.io.cache.inflate import parse_compression
@@ -45,6 +47,8 @@ LATER_FILES, LATER_ROWS = 8, 16
 KEPT_BYTES, MOST_KEPT_FILES = 1 << 20, 64
 """The features of rows of at least so many bytes, of at most so many files, are kept for the next time that the files are opened."""
 VERIFY_ROWS = 2048
+MOST_KEPT_SETS = 4
+"""Of so many sets of columns the rows are kept."""
 
 
 class LineFraming(Framing):
@@ -285,7 +289,20 @@ class JsonLinesTable(InferredTable):
         return buffers, which, starts, ends
 
     def _rows(self, indices: Indices, names: tuple[str, ...]) -> Batch:
-        """Parse the lines. Nothing is cached.
+        parsed = self._parsed.get(names)
+        if parsed is None:
+            if len(self._parsed) == MOST_KEPT_SETS:
+                self._parsed.clear()
+            parsed = self._parsed[names] = ParsedRows(len(self), partial(self._parse, names=names))
+        return parsed.read(indices)
+
+    @cached_property
+    def _parsed(self) -> dict[tuple[str, ...], ParsedRows]:
+        """For each set of names the rows, which later epochs copy."""
+        return {}
+
+    def _parse(self, indices: Indices, names: tuple[str, ...]) -> Batch:
+        """Parse the lines.
 
         Native code decodes plain lines. If any other is among them, pyarrow's reader takes them all, and reports damage.
         """

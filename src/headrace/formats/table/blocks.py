@@ -11,13 +11,12 @@ import numpy as np
 
 from headrace import _native
 from headrace.contracts.records import Checked
-from headrace.contracts.strings import Strings
-from headrace.contracts.values import Batch, Indices, Ragged, join, size_of, take_rows
+from headrace.contracts.values import Batch, Indices, join, size_of, take_rows
 from headrace.errors import DataError, SchemaMismatch
 from headrace.formats.index.places import BlockPlaces
 from headrace.formats.table.base import TypedTable
 from headrace.formats.table.column_cache import KeptColumns, ProcessLocks, ScatterCount, WholeColumns
-from headrace.formats.table.copies import FittingRows, RowCopier, cut_at_blocks
+from headrace.formats.table.copies import FittingRows, RowCopier, cut_at_blocks, is_plain
 from headrace.formats.table.values import BadValue
 from headrace.io.local.open import size_on_disk
 from headrace.io.system import cached_property
@@ -183,7 +182,7 @@ class RowBlocks(ABC):
             return
         rows = int(self._firsts[blocks[0] + 1] - self._firsts[blocks[0]])
         sample = self._block(blocks[0], rest)
-        plain = tuple(name for name in rest if _is_plain(sample[name]))
+        plain = tuple(name for name in rest if is_plain(sample[name]))
         estimate = sum(size_of(sample[name]) for name in plain) * len(self) // max(rows, 1)
         try:
             if plain and self._whole.has_room(estimate):
@@ -366,13 +365,6 @@ class BlockReader:
             return [((stop - first) // size, table._run(first, stop, names))]
         ends = cut_at_blocks(table._firsts, first, stop, size)
         return [((end - at) // size, table._run(at, end, names)) for at, end in pairwise(ends)]
-
-
-def _is_plain(column: Any) -> bool:
-    """Whether a column consists of arrays without objects."""
-    if isinstance(column, Ragged):
-        return _is_plain(column.values)
-    return isinstance(column, Strings) or (isinstance(column, np.ndarray) and column.dtype != object)
 
 
 def verify_blocks(table: BlockTable) -> Iterator[Checked]:

@@ -1,4 +1,4 @@
-"""Rows of columns in memory, copied for a batch, and of blocks in which others do not fit."""
+"""Rows of columns in memory, copied for a batch: those of blocks in which others do not fit, and those of text that is parsed once."""
 
 from __future__ import annotations
 
@@ -9,17 +9,21 @@ import numpy as np
 
 from headrace import _native
 from headrace.contracts.strings import Strings
-from headrace.contracts.values import Batch, Indices, Ragged, copy_pooled, join, take_rows
-from headrace.errors import SchemaMismatch
+from headrace.contracts.values import Batch, Indices, Ragged, copy_pooled, join, size_of, take_rows
+from headrace.errors import DataError, SchemaMismatch
+from headrace.formats.table.column_cache import MOST_KEPT_BYTES, ProcessLocks, memory_share
+from headrace.formats.table.values import BadValue
 
-__all__ = ["FittingRows", "RowCopier", "cut_at_blocks"]
+__all__ = ["FittingRows", "ParsedRows", "RowCopier", "cut_at_blocks", "is_plain"]
 
 MOST_TRIES = 8
 """Columns of a block that are found not to fit, one after the other, before all are decoded row by row."""
+PARSED_BYTES = 1 << 20
+"""About so many bytes of columns are parsed by one thread at a time, to be kept."""
 
 
 class RowCopier:
-    """Copies rows of some columns: arrays of numbers in one native call, because threads that copy them one by one wait for each other.
+    """Copies rows of some columns: numbers and text in one native call, because threads that copy them one by one wait for each other.
 
     Args:
         columns: By name. They must not change.
@@ -27,26 +31,26 @@ class RowCopier:
 
     def __init__(self, columns: Mapping[str, Any]) -> None:
         self.names: tuple[str, ...] = tuple(columns)
-        numbers = {name: column for name, column in columns.items() if _is_numbers(column)}
-        self._numbers = tuple(numbers)
-        self._copier = _native.Columns(list(numbers.values())) if numbers else None
-        self._others = {name: column for name, column in columns.items() if name not in numbers}
+        simple = {name: column for name, column in columns.items() if _is_numbers(column) or _is_flat_text(column)}
+        self._simple = tuple(simple)
+        self._copier = _native.Columns(list(simple.values()), Strings) if simple else None
+        self._others = {name: column for name, column in columns.items() if name not in simple}
 
     def copy(self, begin: int, end: int) -> Batch:
         """The rows from ``begin`` to ``end``."""
-        found = {} if self._copier is None else dict(zip(self._numbers, self._copier.copy(begin, end), strict=True))
+        found = {} if self._copier is None else dict(zip(self._simple, self._copier.copy(begin, end), strict=True))
         return self._joined(found, {name: _rows_of(column, begin, end) for name, column in self._others.items()})
 
     def pick(self, indices: Indices) -> Batch:
         """The rows at indices that were checked."""
-        found = {} if self._copier is None else dict(zip(self._numbers, self._copier.pick(indices), strict=True))
+        found = {} if self._copier is None else dict(zip(self._simple, self._copier.pick(indices), strict=True))
         return self._joined(found, {name: take_rows(column, indices) for name, column in self._others.items()})
 
-    def _joined(self, numbers: Batch, others: Batch) -> Batch:
+    def _joined(self, simple: Batch, others: Batch) -> Batch:
         if not others:
-            return numbers
-        numbers |= others
-        return {name: numbers[name] for name in self.names}
+            return simple
+        simple |= others
+        return {name: simple[name] for name in self.names}
 
 
 class FittingRows:
@@ -96,6 +100,96 @@ class FittingRows:
         return {name: found[name] for name in names}
 
 
+class ParsedRows:
+    """Rows of text, which takes long to parse. They are kept once as many have been asked for as there are, so later epochs copy them.
+
+    Nothing is kept if all of them would take more than 256 MiB or an eighth of the machine's memory, or if one is damaged.
+    Several threads may read at once: each parses other rows to be kept.
+
+    Args:
+        count: How many rows there are.
+        parse: Parses the rows at indices.
+        most_bytes: What may be kept.
+    """
+
+    def __init__(self, count: int, parse: Callable[[Indices], Batch], most_bytes: int | None = None) -> None:
+        self._count, self._parse = count, parse
+        self._most_bytes = memory_share(MOST_KEPT_BYTES) if most_bytes is None else most_bytes
+        self._asked = 0
+        self._held_bytes = 0
+        self._piece = 0  # rows that are parsed together, to be kept; 0 before that is decided
+        self._pieces: list[Batch | None] = []
+        self._locks = ProcessLocks()
+        self._copier: RowCopier | None = None
+        self._is_refused = False
+
+    def read(self, indices: Indices) -> Batch:
+        """The rows at indices that were checked, at least one."""
+        if self._copier is None and self._is_worth_it(indices):
+            try:
+                self._keep_all()
+            except (DataError, BadValue, MemoryError):
+                self._refuse()  # The row may not be needed.
+        copier = self._copier
+        if copier is None:
+            return self._parse_once(indices)
+        first, count = int(indices[0]), len(indices)
+        if int(indices[-1]) - first == count - 1 and (count == 1 or _native.is_run(indices)):
+            return copier.copy(first, first + count)
+        return copier.pick(indices)
+
+    def _is_worth_it(self, indices: Indices) -> bool:
+        """A single row is found sooner by itself."""
+        return self._piece > 0 and not self._is_refused and len(indices) > 1
+
+    def _parse_once(self, indices: Indices) -> Batch:
+        batch = self._parse(indices)
+        self._asked += len(indices)  # Threads may lose some, which only delays it.
+        if self._asked >= self._count and not self._piece and not self._is_refused:
+            row_bytes = sum(map(size_of, batch.values())) / len(indices)
+            if not batch or row_bytes * self._count > self._most_bytes or not all(map(is_plain, batch.values())):
+                self._refuse()
+            else:
+                piece = max(int(PARSED_BYTES / max(row_bytes, 1)), 1)
+                self._pieces = [None] * -(-self._count // piece)
+                self._piece = piece
+        return batch
+
+    def _refuse(self) -> None:
+        self._is_refused = True
+        self._pieces = []
+
+    def _keep_all(self) -> None:
+        """Parse the rows that no other thread has begun, then wait for those of the others."""
+        pieces = self._pieces
+        for wait in (False, True):
+            for number in range(len(pieces)):
+                lock = self._locks[number]
+                if pieces[number] is None and lock.acquire(blocking=wait):
+                    try:
+                        if pieces[number] is None:
+                            pieces[number] = self._parse_piece(number)
+                    finally:
+                        lock.release()
+                if self._held_bytes > self._most_bytes:  # The rows that were looked at are smaller than others.
+                    return self._refuse()
+        with self._locks["whole"]:
+            if self._copier is None and not self._is_refused:
+                found = [piece for piece in pieces if piece is not None]
+                columns = {name: join([piece[name] for piece in found]) for name in found[0]}
+                if not all(map(is_plain, columns.values())):
+                    return self._refuse()
+                self._copier = RowCopier(columns)
+                self._pieces = []
+        return None
+
+    def _parse_piece(self, number: int) -> Batch:
+        start = number * self._piece
+        found = self._parse(np.arange(start, min(start + self._piece, self._count)))
+        self._held_bytes += sum(map(size_of, found.values()))
+        return found
+
+
 def cut_at_blocks(firsts: Indices, start: int, stop: int, size: int) -> list[int]:
     """Where to cut rows so that the only pieces with rows of two blocks have ``size`` rows. All pieces are multiples of that.
 
@@ -110,6 +204,13 @@ def cut_at_blocks(firsts: Indices, start: int, stop: int, size: int) -> list[int
     return sorted({start, stop, *begins.tolist(), *ends.tolist()})
 
 
+def is_plain(column: Any) -> bool:
+    """Whether a column consists of arrays without objects."""
+    if isinstance(column, Ragged):
+        return is_plain(column.values)
+    return isinstance(column, Strings) or (isinstance(column, np.ndarray) and column.dtype != object)
+
+
 def _is_numbers(column: Any) -> bool:
     """Whether a column is an array whose rows native code can copy."""
     return (
@@ -118,6 +219,10 @@ def _is_numbers(column: Any) -> bool:
         and column.dtype.kind in "biufc"
         and column.flags.c_contiguous
     )
+
+
+def _is_flat_text(column: Any) -> bool:
+    return type(column) is Strings and len(column.shape) == 1
 
 
 def _rows_of(column: Any, begin: int, end: int) -> Any:
