@@ -9,7 +9,7 @@ from statistics import median
 from benchmarks.compare.report import markdown_table, read_result, say_found, say_met, say_required
 from benchmarks.compare.results import SystemResult, Table, Verdict, judge
 from benchmarks.shapes.driver import FIRST_ONCE, FIRST_TENFOLD, ONCE, TENFOLD
-from benchmarks.shapes.rows import ALONE, NAMED, OURS, ROWS, find_row
+from benchmarks.shapes.rows import ALONE, HF, NAMED, OPENED, OURS, ROWS, find_row
 
 MARKERS = ("<!-- shapes: begin -->", "<!-- shapes: end -->")
 
@@ -51,11 +51,19 @@ def compare(row: str, ours: SystemResult, other: SystemResult) -> Ratio:
 
 
 def fastest(row: str, table: Table) -> Ratio | None:
-    """Headrace beside its fastest peer, or None where one of them has no figures."""
-    peers = [result for result in table.values() if result.role == "peer" and _measured(result)]
-    if OURS not in table or not _measured(table[OURS]) or not peers:
+    """Headrace beside its fastest peer, or None where one of them has no figures.
+
+    Hugging Face reads a copy of JSON Lines that it made before: it is held against a source that was opened before, too.
+    """
+    if OURS not in table or not _measured(table[OURS]):
         return None
-    return compare(row, table[OURS], max(peers, key=lambda result: result.rate))
+    opened = table.get(OPENED)
+    ratios = [
+        compare(row, opened if peer.name == HF and opened and _measured(opened) else table[OURS], peer)
+        for peer in table.values()
+        if peer.role == "peer" and _measured(peer)
+    ]
+    return min(ratios, key=lambda ratio: ratio.times, default=None)
 
 
 def threads(row: str, table: Table) -> Ratio | None:
