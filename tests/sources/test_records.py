@@ -107,7 +107,9 @@ def test_text_is_parsed_twice_and_no_more(text, monkeypatch):
     third = source.batch(range(ROWS))
     for other in (second, third):
         assert_same(other, first)
-    assert_same(source.batch([9, 2, 9]), {name: take_rows(column, np.array([9, 2, 9])) for name, column in first.items()})
+    assert_same(
+        source.batch([9, 2, 9]), {name: take_rows(column, np.array([9, 2, 9])) for name, column in first.items()}
+    )
 
 
 def test_text_that_shrinks_after_an_epoch(tmp_path):

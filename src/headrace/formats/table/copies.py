@@ -13,6 +13,8 @@ from headrace.contracts.values import Batch, Indices, Ragged, copy_pooled, join,
 from headrace.errors import DataError, SchemaMismatch
 from headrace.formats.table.column_cache import MOST_KEPT_BYTES, ProcessLocks, memory_share
 from headrace.formats.table.values import BadValue
+from headrace.io.system import spare_cores
+from headrace.io.threads import ThreadPool
 
 __all__ = ["FittingRows", "ParsedRows", "RowCopier", "cut_at_blocks", "is_plain"]
 
@@ -104,7 +106,7 @@ class ParsedRows:
     """Rows of text, which takes long to parse. They are kept once as many have been asked for as there are, so later epochs copy them.
 
     Nothing is kept if all of them would take more than 256 MiB or an eighth of the machine's memory, or if one is damaged.
-    Several threads may read at once: each parses other rows to be kept.
+    All free cores parse them: several threads may read at once, and a main thread that works alone is helped by others.
 
     Args:
         count: How many rows there are.
@@ -145,7 +147,7 @@ class ParsedRows:
     def _parse_once(self, indices: Indices) -> Batch:
         batch = self._parse(indices)
         self._asked += len(indices)  # Threads may lose some, which only delays it.
-        if self._asked >= self._count and not self._piece and not self._is_refused:
+        if self._asked >= self._count and len(indices) > 1 and not self._piece and not self._is_refused:
             row_bytes = sum(map(size_of, batch.values())) / len(indices)
             if not batch or row_bytes * self._count > self._most_bytes or not all(map(is_plain, batch.values())):
                 self._refuse()
@@ -160,19 +162,18 @@ class ParsedRows:
         self._pieces = []
 
     def _keep_all(self) -> None:
-        """Parse the rows that no other thread has begun, then wait for those of the others."""
+        """Parse all rows, on all cores that are free."""
         pieces = self._pieces
-        for wait in (False, True):
-            for number in range(len(pieces)):
-                lock = self._locks[number]
-                if pieces[number] is None and lock.acquire(blocking=wait):
-                    try:
-                        if pieces[number] is None:
-                            pieces[number] = self._parse_piece(number)
-                    finally:
-                        lock.release()
-                if self._held_bytes > self._most_bytes:  # The rows that were looked at are smaller than others.
-                    return self._refuse()
+        helpers = min(spare_cores(), len(pieces)) - 1
+        if helpers > 0:
+            with ThreadPool(helpers, "headrace-text") as pool:
+                others = [pool.submit(self._parse_pieces, pieces, wait=False) for _ in range(helpers)]
+                self._parse_pieces(pieces, wait=False)
+                for other in others:
+                    other.result()
+        else:
+            self._parse_pieces(pieces, wait=False)
+        self._parse_pieces(pieces, wait=True)
         with self._locks["whole"]:
             if self._copier is None and not self._is_refused:
                 found = [piece for piece in pieces if piece is not None]
@@ -182,6 +183,22 @@ class ParsedRows:
                 self._copier = RowCopier(columns)
                 self._pieces = []
         return None
+
+    def _parse_pieces(self, pieces: list[Batch | None], *, wait: bool) -> None:
+        """Parse those that no other thread has begun; with ``wait``, also those that one has given up."""
+        for number in range(len(pieces)):
+            lock = self._locks[number]
+            if pieces[number] is None and not self._is_refused and lock.acquire(blocking=wait):
+                try:
+                    if pieces[number] is None:
+                        pieces[number] = self._parse_piece(number)
+                except BaseException:
+                    self._refuse()  # Others need not go on.
+                    raise
+                finally:
+                    lock.release()
+            if self._held_bytes > self._most_bytes:  # The rows that were looked at are smaller than others.
+                self._refuse()
 
     def _parse_piece(self, number: int) -> Batch:
         start = number * self._piece
