@@ -61,9 +61,9 @@ test: $(VENV)/.test
 test-waiting: $(VENV)/.test
 	$(BIN)/python -m pytest -q -m "not peer and not ray" $(PARALLEL) $(addprefix --ignore=,$(COMPUTING))
 
-# Every case of the sweeps of which `make test` takes some: each byte changed, each call that fails. About ten minutes.
+# Every case of the sweeps of which `make test` takes some (each byte changed, each call that fails), and twice as many examples of each property.
 test-sweeps: $(VENV)/.test
-	HEADRACE_SWEEPS=all $(BIN)/python -m pytest -q -m "not peer and not ray" $(PARALLEL) $$(grep -rl "import some_of" tests --include=test_*.py)
+	HEADRACE_SWEEPS=all $(BIN)/python -m pytest -q -m "not peer and not ray" $(PARALLEL) $$(grep -rlE "some_of|^@given" tests --include=test_*.py)
 
 # Tests on Ray, in an environment of their own, which is large. Clusters of several nodes on this machine: not side by side.
 RAY_VENV := .venv-ray

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import settings
 from tests import clusters
 from tests.forked import ForkedScripts
+from tests.sweeps import TAKES_ALL
 
 from headrace.io import engines
 
@@ -22,9 +23,10 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 for _name in ("PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "PYTHONOPTIMIZE", "PYTHONUTF8", "PYTHONWARNINGS"):
     os.environ.pop(_name, None)
 
-settings.register_profile("ci", max_examples=100, deadline=None, derandomize=True)
+settings.register_profile("some", max_examples=50, deadline=None, derandomize=True)
+settings.register_profile("all", max_examples=100, deadline=None, derandomize=True)
 settings.register_profile("night", max_examples=5000, deadline=None)
-settings.load_profile("ci")
+settings.load_profile("all" if TAKES_ALL else "some")
 
 
 MOST_S_TO_EXIT = 120

@@ -1,4 +1,7 @@
-"""Sweeps over many cases, such as every byte of a file. `make test` takes some of them, `make test-sweeps` all: HEADRACE_SWEEPS=all."""
+"""Sweeps over many cases, such as every byte of a file. `make test` takes some of them, `make test-sweeps` all: HEADRACE_SWEEPS=all.
+
+It decides how many examples hypothesis makes, too (``conftest.py``).
+"""
 
 from __future__ import annotations
 
