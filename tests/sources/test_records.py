@@ -65,8 +65,15 @@ LISTS = {"l": hr.Ragged(np.arange(ROWS * 2), np.cumsum([0, *(row % 5 for row in 
 TEXT = {"x.csv": COLUMNS, "x.csv.gz": COLUMNS, "x.jsonl": COLUMNS | LISTS}
 
 
+@pytest.fixture
+def kept_soon(monkeypatch):
+    """Rows of text are kept once as many have been asked for as there are."""
+    monkeypatch.setattr("headrace.formats.table.copies.MORE_ROWS", 0)
+    monkeypatch.setattr("headrace.formats.table.copies.MORE", 1 << 40)
+
+
 @pytest.fixture(params=TEXT)
-def text(request, tmp_path):
+def text(request, tmp_path, kept_soon):
     """A file of text, whose rows are parsed in the first two epochs."""
     hr.write(tmp_path / request.param, TEXT[request.param])
     return tmp_path / request.param
@@ -112,7 +119,7 @@ def test_text_is_parsed_twice_and_no_more(text, monkeypatch):
     )
 
 
-def test_text_that_shrinks_after_an_epoch(tmp_path):
+def test_text_that_shrinks_after_an_epoch(tmp_path, kept_soon):
     """Rows that are kept stay as they were. Before, what is lost is an error."""
     for name in ("x.csv", "x.jsonl"):
         hr.write(tmp_path / name, {"a": np.arange(50_000)})
@@ -128,7 +135,7 @@ def test_text_that_shrinks_after_an_epoch(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["x.csv", "x.jsonl"])
-def test_a_bad_value_is_an_error_in_every_epoch_but_only_of_its_row(tmp_path, name):
+def test_a_bad_value_is_an_error_in_every_epoch_but_only_of_its_row(tmp_path, kept_soon, name):
     hr.write(tmp_path / name, {"a": np.arange(10_000), "b": np.arange(10_000)})
     content = (tmp_path / name).read_bytes()
     (tmp_path / name).write_bytes(content.replace(b"9000", b"oops", 1))

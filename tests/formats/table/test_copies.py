@@ -113,6 +113,12 @@ def test_rows_without_bytes_have_a_bound():
 ALL = {name: COLUMNS[name] for name in ("single", "matrix", "text", "ragged", "texts", "pairs")}
 
 
+@pytest.fixture(autouse=True)
+def second_epochs_begin_at_once(monkeypatch):
+    monkeypatch.setattr("headrace.formats.table.copies.MORE_ROWS", 0)
+    monkeypatch.setattr("headrace.formats.table.copies.MORE", 1 << 40)
+
+
 class Parser:
     """Takes rows of columns, and notes which."""
 
@@ -151,6 +157,19 @@ def test_rows_are_parsed_once_more_and_then_copied(monkeypatch):
     for indices in (range(ROWS), [7], [ROWS - 1, 0, 7, 7], [3, 5], [0]):
         _check(rows, indices)
     assert parser.calls[4:] == pieces
+
+
+def test_rows_that_opening_looks_at_are_no_epoch(monkeypatch):
+    monkeypatch.setattr("headrace.formats.table.copies.MORE_ROWS", 30)
+    parser = Parser()
+    rows = ParsedRows(ROWS, parser)
+    _check(rows, range(25))  # looked at
+    _check(rows, range(ROWS))
+    _check(rows, range(5))
+    assert len(parser.calls) == 3
+    for _ in range(2):
+        _check(rows, [0, 1])
+        assert parser.calls[3:] == [list(range(ROWS))]
 
 
 def test_a_batch_may_be_written_to():

@@ -20,6 +20,8 @@ __all__ = ["FittingRows", "ParsedRows", "RowCopier", "cut_at_blocks", "is_plain"
 
 MOST_TRIES = 8
 """Columns of a block that are found not to fit, one after the other, before all are decoded row by row."""
+MORE, MORE_ROWS = 8, 512
+"""A second epoch is under way once an eighth more rows have been asked for than there are, and so many: opening a file looks at some, too."""
 PARSED_BYTES = 1 << 20
 """About so many bytes of columns are parsed by one thread at a time, to be kept."""
 
@@ -103,7 +105,7 @@ class FittingRows:
 
 
 class ParsedRows:
-    """Rows of text, which takes long to parse. They are kept once as many have been asked for as there are, so later epochs copy them.
+    """Rows of text, which takes long to parse. They are kept in the second epoch, so later ones copy them.
 
     Nothing is kept if all of them would take more than 256 MiB or an eighth of the machine's memory, or if one is damaged.
     All free cores parse them: several threads may read at once, and a main thread that works alone is helped by others.
@@ -117,7 +119,7 @@ class ParsedRows:
     def __init__(self, count: int, parse: Callable[[Indices], Batch], most_bytes: int | None = None) -> None:
         self._count, self._parse = count, parse
         self._most_bytes = memory_share(MOST_KEPT_BYTES) if most_bytes is None else most_bytes
-        self._asked = 0
+        self._left = count + max(count // MORE, MORE_ROWS)  # rows that are asked for before those are kept
         self._held_bytes = 0
         self._piece = 0  # rows that are parsed together, to be kept; 0 before that is decided
         self._pieces: list[Batch | None] = []
@@ -146,8 +148,8 @@ class ParsedRows:
 
     def _parse_once(self, indices: Indices) -> Batch:
         batch = self._parse(indices)
-        self._asked += len(indices)  # Threads may lose some, which only delays it.
-        if self._asked >= self._count and len(indices) > 1 and not self._piece and not self._is_refused:
+        self._left -= len(indices)  # Threads may lose some, which only delays it.
+        if self._left <= 0 and len(indices) > 1 and not self._piece and not self._is_refused:
             row_bytes = sum(map(size_of, batch.values())) / len(indices)
             if not batch or row_bytes * self._count > self._most_bytes or not all(map(is_plain, batch.values())):
                 self._refuse()
