@@ -1,7 +1,9 @@
 """Records as examples, and the first ones of files."""
 
+import gc
 import os
 import pickle
+import weakref
 
 import numpy as np
 import pytest
@@ -117,6 +119,20 @@ def test_text_is_parsed_twice_and_no_more(text, monkeypatch):
     assert_same(
         source.batch([9, 2, 9]), {name: take_rows(column, np.array([9, 2, 9])) for name, column in first.items()}
     )
+
+
+def test_a_source_that_is_dropped_is_gone_at_once(text):
+    """Its files, and the rows that it keeps: there is no cycle that a collection of garbage would have to find."""
+    source = hr.open(text)
+    for _ in range(3):
+        source.batch(range(ROWS))
+    parts = [weakref.ref(part) for part in (source, source.node, source.records)]
+    gc.disable()
+    try:
+        del source
+        assert [part() for part in parts] == [None] * 3
+    finally:
+        gc.enable()
 
 
 def test_text_that_shrinks_after_an_epoch(tmp_path, kept_soon):

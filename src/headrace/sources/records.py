@@ -129,11 +129,11 @@ class CsvNode(RecordNode):
     codec: CsvCodec
 
     def batch(self, indices: Indices, /) -> Batch:
-        return self._parsed.read(indices) if len(indices) else self._parse(indices)
+        return self._parsed.read(indices, self._parse) if len(indices) else self._parse(indices)
 
     @cached_property
     def _parsed(self) -> ParsedRows:
-        return ParsedRows(len(self), self._parse)
+        return ParsedRows(len(self))
 
     def _parse(self, indices: Indices) -> Batch:
         """Rows that follow each other are decoded together."""

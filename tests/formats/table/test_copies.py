@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from headrace import Ragged, Strings, _native
 from headrace.contracts.values import take_rows
 from headrace.errors import CorruptRecord, Where
-from headrace.formats.table.copies import ParsedRows, RowCopier
+from headrace.formats.table import copies
+from headrace.formats.table.copies import RowCopier
 
 ROWS = 40
 RNG = np.random.default_rng(0)
@@ -119,6 +120,17 @@ def second_epochs_begin_at_once(monkeypatch):
     monkeypatch.setattr("headrace.formats.table.copies.MORE", 1 << 40)
 
 
+class ParsedRows(copies.ParsedRows):
+    """With what parses its rows."""
+
+    def __init__(self, count, parse, most_bytes=None):
+        super().__init__(count, most_bytes)
+        self.parse = parse
+
+    def read(self, indices):
+        return super().read(indices, self.parse)
+
+
 class Parser:
     """Takes rows of columns, and notes which."""
 
@@ -215,10 +227,10 @@ def test_what_ends_the_parsing_ends_it_in_all_threads(monkeypatch):
     monkeypatch.setattr("headrace.formats.table.copies.PARSED_BYTES", 1000)
     rows = ParsedRows(ROWS, Parser())
     _check(rows, range(ROWS))
-    parse, rows._parse = rows._parse, lambda _: (_ for _ in ()).throw(KeyboardInterrupt)
+    parse, rows.parse = rows.parse, lambda _: (_ for _ in ()).throw(KeyboardInterrupt)
     with pytest.raises(KeyboardInterrupt):
         rows.read(np.arange(2))
-    rows._parse = parse
+    rows.parse = parse
     _check(rows, range(ROWS))
     assert not rows._pieces
 

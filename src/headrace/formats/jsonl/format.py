@@ -293,8 +293,8 @@ class JsonLinesTable(InferredTable):
         if parsed is None:
             if len(self._parsed) == MOST_KEPT_SETS:
                 self._parsed.clear()
-            parsed = self._parsed[names] = ParsedRows(len(self), partial(self._parse, names=names))
-        return parsed.read(indices)
+            parsed = self._parsed[names] = ParsedRows(len(self))
+        return parsed.read(indices, partial(self._parse, names=names))
 
     @cached_property
     def _parsed(self) -> dict[tuple[str, ...], ParsedRows]:

@@ -18,6 +18,7 @@ from headrace.io.threads import ThreadPool
 
 __all__ = ["FittingRows", "ParsedRows", "RowCopier", "cut_at_blocks", "is_plain"]
 
+Parse = Callable[[Indices], Batch]
 MOST_TRIES = 8
 """Columns of a block that are found not to fit, one after the other, before all are decoded row by row."""
 MORE, MORE_ROWS = 8, 512
@@ -112,12 +113,11 @@ class ParsedRows:
 
     Args:
         count: How many rows there are.
-        parse: Parses the rows at indices.
         most_bytes: What may be kept.
     """
 
-    def __init__(self, count: int, parse: Callable[[Indices], Batch], most_bytes: int | None = None) -> None:
-        self._count, self._parse = count, parse
+    def __init__(self, count: int, most_bytes: int | None = None) -> None:
+        self._count = count
         self._most_bytes = memory_share(MOST_KEPT_BYTES) if most_bytes is None else most_bytes
         self._left = count + max(count // MORE, MORE_ROWS)  # rows that are asked for before those are kept
         self._held_bytes = 0
@@ -127,16 +127,16 @@ class ParsedRows:
         self._copier: RowCopier | None = None
         self._is_refused = False
 
-    def read(self, indices: Indices) -> Batch:
-        """The rows at indices that were checked, at least one."""
+    def read(self, indices: Indices, parse: Parse) -> Batch:
+        """The rows at indices that were checked, at least one. ``parse`` is not kept: it may belong to an owner of this."""
         if self._copier is None and self._is_worth_it(indices):
             try:
-                self._keep_all()
+                self._keep_all(parse)
             except (DataError, BadValue, MemoryError):
                 self._refuse()  # The row may not be needed.
         copier = self._copier
         if copier is None:
-            return self._parse_once(indices)
+            return self._parse_once(indices, parse)
         first, count = int(indices[0]), len(indices)
         if int(indices[-1]) - first == count - 1 and (count == 1 or _native.is_run(indices)):
             return copier.copy(first, first + count)
@@ -146,8 +146,8 @@ class ParsedRows:
         """A single row is found sooner by itself."""
         return self._piece > 0 and not self._is_refused and len(indices) > 1
 
-    def _parse_once(self, indices: Indices) -> Batch:
-        batch = self._parse(indices)
+    def _parse_once(self, indices: Indices, parse: Parse) -> Batch:
+        batch = parse(indices)
         self._left -= len(indices)  # Threads may lose some, which only delays it.
         if self._left <= 0 and len(indices) > 1 and not self._piece and not self._is_refused:
             row_bytes = sum(map(size_of, batch.values())) / len(indices)
@@ -163,19 +163,19 @@ class ParsedRows:
         self._is_refused = True
         self._pieces = []
 
-    def _keep_all(self) -> None:
+    def _keep_all(self, parse: Parse) -> None:
         """Parse all rows, on all cores that are free."""
         pieces = self._pieces
         helpers = min(spare_cores(), len(pieces)) - 1
         if helpers > 0:
             with ThreadPool(helpers, "headrace-text") as pool:
-                others = [pool.submit(self._parse_pieces, pieces, wait=False) for _ in range(helpers)]
-                self._parse_pieces(pieces, wait=False)
+                others = [pool.submit(self._parse_pieces, pieces, parse, wait=False) for _ in range(helpers)]
+                self._parse_pieces(pieces, parse, wait=False)
                 for other in others:
                     other.result()
         else:
-            self._parse_pieces(pieces, wait=False)
-        self._parse_pieces(pieces, wait=True)
+            self._parse_pieces(pieces, parse, wait=False)
+        self._parse_pieces(pieces, parse, wait=True)
         with self._locks["whole"]:
             if self._copier is None and not self._is_refused:
                 found = [piece for piece in pieces if piece is not None]
@@ -186,14 +186,14 @@ class ParsedRows:
                 self._pieces = []
         return None
 
-    def _parse_pieces(self, pieces: list[Batch | None], *, wait: bool) -> None:
+    def _parse_pieces(self, pieces: list[Batch | None], parse: Parse, *, wait: bool) -> None:
         """Parse those that no other thread has begun; with ``wait``, also those that one has given up."""
         for number in range(len(pieces)):
             lock = self._locks[number]
             if pieces[number] is None and not self._is_refused and lock.acquire(blocking=wait):
                 try:
                     if pieces[number] is None:
-                        pieces[number] = self._parse_piece(number)
+                        pieces[number] = self._parse_piece(number, parse)
                 except BaseException:
                     self._refuse()  # Others need not go on.
                     raise
@@ -202,9 +202,9 @@ class ParsedRows:
             if self._held_bytes > self._most_bytes:  # The rows that were looked at are smaller than others.
                 self._refuse()
 
-    def _parse_piece(self, number: int) -> Batch:
+    def _parse_piece(self, number: int, parse: Parse) -> Batch:
         start = number * self._piece
-        found = self._parse(np.arange(start, min(start + self._piece, self._count)))
+        found = parse(np.arange(start, min(start + self._piece, self._count)))
         self._held_bytes += sum(map(size_of, found.values()))
         return found
 
