@@ -15,14 +15,14 @@ from benchmarks.compare.driver import Run, WorkerError
 from benchmarks.compare.report import update_readme
 from benchmarks.compare.results import SystemResult
 from benchmarks.compare.tasks import Timing
-from benchmarks.shapes import report
+from benchmarks.shapes import report, rows
 from benchmarks.shapes.__main__ import README, main
 from benchmarks.shapes.driver import FIRST_TENFOLD, ONCE, TENFOLD, Library, compare_first, compare_threads, grow, sweep
 from benchmarks.shapes.files import ShapeFiles
 from benchmarks.shapes.protobuf_bytes import masked_checksums
 from benchmarks.shapes.reading import Reading
 from benchmarks.shapes.report import Sweep
-from benchmarks.shapes.rows import ALONE, NAMED, NUMPY, OURS, ROOT, ROWS, find_row, random_rows
+from benchmarks.shapes.rows import ALONE, HF, NAMED, NUMPY, OURS, ROOT, ROWS, find_row, random_rows
 from benchmarks.shapes.shape import FORMATS, Column, Shape
 from benchmarks.shapes.values import Cells, cells_of, digest_rows
 from benchmarks.shapes.worker import Host, serve
@@ -321,6 +321,17 @@ def test_the_headline_is_the_worst_ratio_and_its_shape(found):
     assert "wrong data" in text
     assert "times pandas" in found.wanted()
     assert Sweep.from_json(found.to_json()).to_markdown() == text
+
+
+def test_a_copy_that_was_made_before_is_held_against_an_open_source():
+    """Other peers parse the text in each epoch, as a source does that is opened again."""
+    both = {OURS: [2.0], rows.OPENED: [0.5], "PyArrow JSON": [4.0]}
+    ratio = report.fastest("jsonl 1f64", _table(**both, **{HF: [1.5]}))
+    assert (ratio.peer, ratio.times) == ("PyArrow JSON", pytest.approx(2))
+    ratio = report.fastest("jsonl 1f64", _table(**both, **{HF: [0.25]}))
+    assert (ratio.peer, ratio.times) == (HF, pytest.approx(0.5))
+    ratio = report.fastest("parquet 1f64", _table(**{OURS: [2.0], HF: [1.0]}))
+    assert (ratio.peer, ratio.times) == (HF, pytest.approx(0.5))
 
 
 def test_the_readme_has_the_headline_between_its_markers(found, tmp_path):

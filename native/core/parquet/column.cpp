@@ -208,7 +208,8 @@ void ColumnReader::open_differences(Page& page, const PageHeader& header, std::u
     if (is_number == form_.values.is_text() || type_ == float_number || type_ == double_number)
         refuse(pages_left_.offset());
     if (!is_number) {
-        page.delta_texts = std::make_unique<DeltaTexts>(page.rest, present, header.encoding == Encoding::delta_texts);
+        page.delta_texts =
+            std::make_unique<DeltaTexts>(page.rest, present, header.encoding == Encoding::delta_texts, most_page_bytes);
         return;
     }
     page.deltas = std::make_unique<DeltaReader>(page.rest, present, static_cast<unsigned>(form_.values.stored * 8));

@@ -107,10 +107,11 @@ Bytes DeltaReader::rest() const {
     return reader.cursor_.take(reader.cursor_.remaining());
 }
 
-DeltaTexts::DeltaTexts(Bytes bytes, std::uint64_t count, bool shares_prefixes)
+DeltaTexts::DeltaTexts(Bytes bytes, std::uint64_t count, bool shares_prefixes, std::uint64_t most_bytes)
     : prefixes_(shares_prefixes ? std::optional<DeltaReader>(std::in_place, bytes, count, text_bits) : std::nullopt),
       lengths_(prefixes_ ? prefixes_->rest() : bytes, count, text_bits),
-      content_(lengths_.rest()) {}
+      content_(lengths_.rest()),
+      most_bytes_(most_bytes) {}
 
 void DeltaTexts::add(std::size_t count, StringsBuilder& to) {
     if (prefixes_) add_suffixes(count, to);
@@ -141,6 +142,8 @@ void DeltaTexts::add_suffixes(std::size_t count, StringsBuilder& to) {
     for (; count > 0; --count) {
         const std::size_t shared = length_of(prefixes_->take(1).front(), last_.size());
         const std::size_t more = length_of(lengths_.take(1).front(), content_.size());
+        if (shared + more > most_bytes_) refuse(content_.size());
+        most_bytes_ -= shared + more;
         last_.resize(shared);
         last_.insert(last_.end(), content_.begin(), content_.begin() + static_cast<std::ptrdiff_t>(more));
         content_ = content_.subspan(more);

@@ -44,12 +44,13 @@ class DeltaReader {
 
 /// Decodes texts that are stored with their lengths as differences, or with what they share with the one before.
 /// Source: Encodings.md, "Delta-length byte array" and "Delta Strings". Throws as DeltaReader does, and `structure` for
-/// lengths that do not fit, or bytes behind the last text.
+/// lengths that do not fit, bytes behind the last text, or more text than is plausible.
 class DeltaTexts {
   public:
     /// As for DeltaReader. `shares_prefixes`: whether each text says how much of the one before it begins with. The
-    /// bytes must not change, and `page_slack` behind them must be readable.
-    DeltaTexts(Bytes bytes, std::uint64_t count, bool shares_prefixes);
+    /// bytes must not change, and `page_slack` behind them must be readable. `most_bytes`: of all texts together, since
+    /// those that share much become many times as many bytes as there are.
+    DeltaTexts(Bytes bytes, std::uint64_t count, bool shares_prefixes, std::uint64_t most_bytes);
 
     /// Adds the next `count` texts.
     void add(std::size_t count, StringsBuilder& to);
@@ -61,6 +62,7 @@ class DeltaTexts {
     std::optional<DeltaReader> prefixes_;
     DeltaReader lengths_;
     Bytes content_;
+    std::uint64_t most_bytes_;    // of the texts that are left
     std::vector<std::byte> last_; // where prefixes are shared
 };
 

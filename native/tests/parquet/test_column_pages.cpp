@@ -1,5 +1,6 @@
 #include "core/checksum/crc32.hpp"
 #include "parquet/column_rows.hpp"
+#include "parquet/made_bytes.hpp"
 
 using namespace headrace;
 using namespace headrace::parquet;
@@ -13,11 +14,6 @@ struct Header {
     std::vector<std::int64_t> numbers; // of the struct for its type
     std::optional<std::int64_t> crc = {};
 };
-
-void put_varint(Buffer& to, std::uint64_t value) {
-    for (; value >= 0x80; value >>= 7) to.push_back(static_cast<std::byte>(value | 0x80));
-    to.push_back(static_cast<std::byte>(value));
-}
 
 void put_number(Buffer& to, std::int64_t number) {
     to.push_back(std::byte{0x15}); // i32, of the next field

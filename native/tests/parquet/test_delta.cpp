@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <random>
 
-#include "check.hpp"
+#include "parquet/made_bytes.hpp"
 
 using namespace headrace;
 using namespace headrace::parquet;
@@ -16,24 +16,6 @@ using Numbers = std::vector<std::uint64_t>;
 using Texts = std::vector<std::string>;
 
 constexpr std::size_t slack = 64;
-
-// Bytes with readable ones behind them, and no more than those.
-class WithSlack {
-  public:
-    explicit WithSlack(const Buffer& bytes) : held_(bytes), size_(bytes.size()) {
-        held_.resize(size_ + slack, std::byte{0xFF});
-    }
-    [[nodiscard]] Bytes bytes() const { return {held_.data(), size_}; }
-
-  private:
-    Buffer held_;
-    std::size_t size_;
-};
-
-void put_varint(Buffer& to, std::uint64_t value) {
-    for (; value >= 0x80; value >>= 7) to.push_back(static_cast<std::byte>(value | 0x80));
-    to.push_back(static_cast<std::byte>(value));
-}
 
 void put_zigzag(Buffer& to, std::uint64_t value, unsigned bits) {
     const auto sign = static_cast<std::int64_t>(value << (64 - bits)) >> 63;
@@ -90,7 +72,7 @@ Buffer encode(const Numbers& numbers, const Layout& layout) {
 // All numbers, up to `most` at a time, and what is behind them; nothing if they are refused.
 std::optional<std::pair<Numbers, std::size_t>> decode(const Buffer& bytes, std::uint64_t count, const Layout& layout,
                                                       std::size_t most) {
-    const WithSlack held(bytes);
+    const WithSlack held(bytes, slack);
     try {
         DeltaReader reader(held.bytes(), count, layout.bits);
         const std::size_t rest = reader.rest().size();
@@ -168,8 +150,9 @@ void test_damaged_numbers() {
     check(refused("8001 04 02 0e 00 41000000" + std::string(520, '0'), 2, 64));  // of 65
     check(!refused("8001 04 02 0e 00 00ffffff", 2, 64));                         // in a miniblock that is not there
     check(refused("8001 04 02 0e 00 01000000 000000", 2, 64));                   // without its padding
-    check(fault_of([] { (void)DeltaReader(WithSlack(from_hex("8001 04 00 00")).bytes(), 0, 32).take(1); }).fault ==
-          Fault::structure); // more than there are
+    check(fault_of([] {
+              (void)DeltaReader(WithSlack(from_hex("8001 04 00 00"), slack).bytes(), 0, 32).take(1);
+          }).fault == Fault::structure); // more than there are
 }
 
 std::string random_text(std::mt19937_64& random) {
@@ -199,11 +182,12 @@ Buffer encode_texts(const Texts& texts, bool shares_prefixes, const Layout& layo
     return bytes;
 }
 
-std::optional<Texts> decode_texts(const Buffer& bytes, std::size_t count, bool shares_prefixes, std::size_t most) {
-    const WithSlack held(bytes);
+std::optional<Texts> decode_texts(const Buffer& bytes, std::size_t count, bool shares_prefixes, std::size_t most,
+                                  std::uint64_t most_bytes = 1 << 20) {
+    const WithSlack held(bytes, slack);
     StringsBuilder builder(std::make_shared<Pool>(1 << 20), 0, 0);
     try {
-        DeltaTexts reader(held.bytes(), count, shares_prefixes);
+        DeltaTexts reader(held.bytes(), count, shares_prefixes, most_bytes);
         for (std::size_t left = count; left > 0;) {
             const std::size_t some = std::min(left, most);
             reader.add(some, builder);
@@ -260,6 +244,15 @@ void test_lengths() {
     check(!texts_of({1}, {1}, "a") && !texts_of({0, 3}, {2, 0}, "ab") && !texts_of({0, negative}, {2, 0}, "ab"));
     check(!texts_of({0}, {negative}, "") && !texts_of({0, 1}, {1, 2}, "ab"));
     check(!texts_of({0, 0}, {1}, "a")); // not as many of both
+    // Texts that share much become many more bytes than the page has.
+    Numbers shared(1000, 50), more(1000, 0);
+    shared[0] = 0;
+    more[0] = 50;
+    Buffer bytes = encode(shared, {32}), lengths = encode(more, {32});
+    bytes.insert(bytes.end(), lengths.begin(), lengths.end());
+    bytes.resize(bytes.size() + 50, std::byte{'x'});
+    check(decode_texts(bytes, 1000, true, 7, 50'000) == Texts(1000, std::string(50, 'x')));
+    check(!decode_texts(bytes, 1000, true, 7, 49'999));
 }
 
 } // namespace

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <random>
 
-#include "check.hpp"
+#include "parquet/made_bytes.hpp"
 
 using namespace headrace;
 using namespace headrace::parquet;
@@ -16,24 +16,12 @@ using Numbers = std::vector<std::uint32_t>;
 
 std::uint32_t largest(unsigned width) { return width == 0 ? 0 : UINT32_MAX >> (32 - width); }
 
-// Bytes with readable ones behind them, and no more than those.
-class WithSlack {
+// Bytes that may be unpacked.
+class Packed : public WithSlack {
   public:
-    explicit WithSlack(const Buffer& bytes) : held_(bytes), size_(bytes.size()) {
-        held_.resize(size_ + packed_slack, std::byte{0xFF});
-    }
-    explicit WithSlack(std::string_view hex) : WithSlack(from_hex(hex)) {}
-    [[nodiscard]] Bytes bytes() const { return {held_.data(), size_}; }
-
-  private:
-    Buffer held_;
-    std::size_t size_;
+    explicit Packed(const Buffer& bytes) : WithSlack(bytes, packed_slack) {}
+    explicit Packed(std::string_view hex) : Packed(from_hex(hex)) {}
 };
-
-void put_varint(Buffer& to, std::uint64_t value) {
-    for (; value >= 0x80; value >>= 7) to.push_back(static_cast<std::byte>(value | 0x80));
-    to.push_back(static_cast<std::byte>(value));
-}
 
 // One bit after another.
 void put_packed(Buffer& to, const Numbers& numbers, unsigned width) {
@@ -89,7 +77,7 @@ Numbers read(HybridReader reader, std::size_t count, std::mt19937& random) {
 }
 
 Fault fault_of_runs(std::string_view hex, unsigned width, std::size_t count) {
-    const WithSlack held(hex);
+    const Packed held(hex);
     std::mt19937 random(1);
     return fault_of([&] { (void)read(HybridReader(held.bytes(), width), count, random); }).fault;
 }
@@ -102,7 +90,7 @@ void test_unpack() {
             for (std::uint32_t& number : numbers) number = static_cast<std::uint32_t>(random()) & largest(width);
             Buffer packed;
             put_packed(packed, numbers, width);
-            unpack(WithSlack(packed).bytes().data(), width, found);
+            unpack(Packed(packed).bytes().data(), width, found);
             check(found == numbers);
         }
 }
@@ -112,27 +100,27 @@ void test_runs() {
     for (unsigned width = 0; width <= 32; ++width)
         for (const std::size_t count : {1, 8, 100, 3000}) {
             const Runs runs = make_runs(random, width, count);
-            const WithSlack held(runs.bytes);
+            const Packed held(runs.bytes);
             check(read(HybridReader(held.bytes(), width), runs.numbers.size(), random) == runs.numbers);
             // One number more, or one byte less.
             check(fault_of([&] {
                       (void)read(HybridReader(held.bytes(), width), runs.numbers.size() + 1, random);
                   }).fault == Fault::truncated);
             if (width == 0) continue;
-            const WithSlack less(Buffer(runs.bytes.begin(), runs.bytes.end() - 1));
+            const Packed less(Buffer(runs.bytes.begin(), runs.bytes.end() - 1));
             (void)fault_of([&] { (void)read(HybridReader(less.bytes(), width), runs.numbers.size(), random); });
         }
     // Of the examples in Encodings.md: 0 to 7 in three bits.
-    const WithSlack example("03 88c6fa");
+    const Packed example("03 88c6fa");
     check(read(HybridReader(example.bytes(), 3), 8, random) == Numbers{0, 1, 2, 3, 4, 5, 6, 7});
-    const WithSlack bits("b1");
+    const Packed bits("b1");
     check(read(HybridReader::of_bits(bits.bytes()), 8, random) == Numbers{1, 0, 0, 0, 1, 1, 0, 1});
     (void)fault_of([&] { (void)read(HybridReader::of_bits(bits.bytes()), 9, random); });
     (void)fault_of([&] { (void)read(HybridReader(), 1, random); });
 }
 
 void test_hostile_runs() {
-    const WithSlack none("");
+    const Packed none("");
     check(fault_of([&] { (void)HybridReader(none.bytes(), 33); }).fault == Fault::structure);
     check(fault_of([&] { (void)HybridReader(none.bytes(), 255); }).fault == Fault::structure);
     check(fault_of_runs("00 05", 3, 1) == Fault::structure);                       // no numbers
@@ -146,7 +134,7 @@ void test_hostile_runs() {
     check(fault_of_runs("", 0, 1) == Fault::truncated && fault_of_runs("", 9, 1) == Fault::truncated);
     // As many as a count of 32 bits can say: no memory is taken for them.
     std::mt19937 random(3);
-    const WithSlack many("feffffff0f 01");
+    const Packed many("feffffff0f 01");
     check(read(HybridReader(many.bytes(), 1), 1000, random) == Numbers(1000, 1));
     check(HybridReader(many.bytes(), 1).next_run().count == INT32_MAX);
 }
@@ -163,7 +151,7 @@ void test_levels() {
                 put_packed(runs.bytes, {most, most, most, 0, 0, 0, 0, 0}, static_cast<unsigned>(std::bit_width(most)));
                 runs.numbers = {most, most, most, most, most, most, most, most, 0};
             }
-            const WithSlack held(runs.bytes);
+            const Packed held(runs.bytes);
             const auto is_most = [&](std::uint32_t level) { return level == most; };
             for (std::size_t count = 0; count <= runs.numbers.size(); count += 1 + random() % 40) {
                 const auto end = runs.numbers.begin() + static_cast<std::ptrdiff_t>(count);
@@ -176,11 +164,11 @@ void test_levels() {
         Numbers zeros, found{77};
         for (std::uint32_t i = 0; i < count; ++i)
             if (runs.numbers[i] == 0) zeros.push_back(i);
-        const WithSlack held(runs.bytes);
+        const Packed held(runs.bytes);
         find_zeros(held.bytes(), count, found);
         check(found.front() == 77 && std::ranges::equal(std::span(found).subspan(1), zeros));
     }
-    const WithSlack few("06 01");
+    const Packed few("06 01");
     Numbers found;
     check(fault_of([&] { (void)are_all(few.bytes(), 1, 4); }).fault == Fault::truncated);
     check(fault_of([&] { find_zeros(few.bytes(), 4, found); }).fault == Fault::truncated);
@@ -191,7 +179,7 @@ PageRows rows_of(const Numbers& again, const Numbers& levels, const LevelForm& f
     Buffer repetition, definition;
     for (const std::uint32_t value : again) put_equal(repetition, 1, value, 1);
     for (const std::uint32_t value : levels) put_equal(definition, 1, value, 2);
-    const WithSlack repeated(repetition), defined(definition);
+    const Packed repeated(repetition), defined(definition);
     PageRows rows{{9}, {9}, 9, true};
     read_rows(repeated.bytes(), defined.bytes(), levels.size(), form, rows);
     return rows;
@@ -253,8 +241,8 @@ void test_many_rows() {
                 }
                 return runs;
             };
-            const WithSlack repeated(in_runs(again, 1));
-            const WithSlack defined(in_runs(levels, static_cast<unsigned>(std::bit_width(form.most))));
+            const Packed repeated(in_runs(again, 1));
+            const Packed defined(in_runs(levels, static_cast<unsigned>(std::bit_width(form.most))));
             PageRows rows;
             read_rows(repeated.bytes(), defined.bytes(), levels.size(), form, rows);
             check(rows.starts == starts && rows.nulls == nulls && rows.values == values);
@@ -272,12 +260,12 @@ void test_levels_below() {
             Numbers below, found{77};
             for (std::uint32_t i = 0; i < count; ++i)
                 if (runs.numbers[i] < most) below.push_back(i);
-            const WithSlack held(runs.bytes);
+            const Packed held(runs.bytes);
             find_below(held.bytes(), most, count, found);
             check(found.front() == 77 && std::ranges::equal(std::span(found).subspan(1), below));
         }
     Numbers found;
-    const WithSlack few("06 01"), large("04 03");
+    const Packed few("06 01"), large("04 03");
     check(fault_of([&] { find_below(few.bytes(), 2, 4, found); }).fault == Fault::truncated);
     check(fault_of([&] { find_below(large.bytes(), 2, 2, found); }).fault == Fault::structure);
 }
@@ -285,7 +273,7 @@ void test_levels_below() {
 // A run of equal levels has a whole byte for each, which may hold more than there are levels.
 void test_levels_of_no_meaning() {
     Numbers found;
-    const WithSlack large("04 02");
+    const Packed large("04 02");
     check(fault_of([&] { find_zeros(large.bytes(), 2, found); }).fault == Fault::structure);
     check(fault_of([&] { (void)rows_of({0, 2}, {3, 3}, {3, 1}); }).fault == Fault::structure);
     check(fault_of([&] { (void)rows_of({0, 2, 0}, {3, 3, 1}, {3, 1}); }).fault == Fault::structure);
