@@ -781,7 +781,7 @@ class ParquetColumn:
 
     def read(self, rows: int) -> tuple[Any, numpy.typing.NDArray[numpy.int64] | None]:
         """
-        The next rows: numbers, or the bytes of texts and where each begins; and where each list begins.
+        The next rows: numbers, or the bytes of texts, where each begins, and the number of the text of each value if texts that recur are there once; and where each list begins.
         """
 
 def decode_png(files: Sequence[Any], height: int, row_bytes: int, pixel_bytes: int) -> numpy.typing.NDArray[numpy.uint8] | None:

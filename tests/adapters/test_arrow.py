@@ -385,3 +385,21 @@ def test_fields_of_lists_of_structs():
     assert fixed.schema["l/a"].shape == (2,)
     assert fixed.batch([1, 0])["l/a"].tolist() == [[3, 4], [1, 2]]
     assert fixed[0]["l/t"].tolist() == ["x", "y"]
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_a_dictionary_whose_rows_have_more_text_than_arrow_decodes(shuffle):
+    """Arrow's offsets of 32 bits end at 2 GiB of all rows; each text is held once, and batches hold their own."""
+    texts = [letter * 40_000 for letter in "abc"]
+    codes = np.random.default_rng(0).integers(0, 3, 100_000)
+    table = pa.table({"text": pa.DictionaryArray.from_arrays(pa.array(codes, pa.int8()), texts), "code": codes})
+    for number, batch in enumerate(hr.Loader(table, 64, shuffle=shuffle, seed=1, threads=0)):
+        assert [texts.index(text) for text in batch["text"]] == batch["code"].tolist()
+        if number == 20:
+            break
+
+
+def test_a_dictionary_with_an_index_that_has_no_value():
+    broken = pa.DictionaryArray.from_arrays(pa.array([0, 1, 5], pa.int8()), ["a" * 300, "b"], safe=False)
+    with pytest.raises(Exception, match=r"(?i)index|bounds"):
+        from_arrow(pa.table({"text": broken})).batch([0, 1, 2])

@@ -35,10 +35,24 @@ def test_what_one_example_draws_does_not_change_the_next(positions, data):
         generator.normal(size=data.draw(st.integers(0, 5)))
 
 
+@given(POSITIONS, st.integers(0, 5), st.integers(1, 3))
+def test_children_of_a_generator_depend_on_its_example(positions, drawn, count):
+    found = []
+    for generator in generators_at([*positions, *positions], seed=3, epoch=2):
+        generator.random(drawn)  # what was drawn before changes nothing
+        children = [*generator.spawn(count), *generator.spawn(1)]
+        found.append([int(child.integers(2**63)) for child in children])
+    assert found[: len(positions)] == found[len(positions) :]
+    flat = {number for numbers in found for number in numbers}
+    assert len(flat) == len(set(positions)) * (count + 1)  # All differ.
+
+
 def test_numbers_are_pinned():
     # Changing these is a breaking release: a run that resumes would see other data.
     keys = RandomKeys(7, 2, np.array([0, 1, 10**12]))
     assert [int(generator.integers(10**6)) for generator in keys.generators()] == [982911, 802734, 688092]
+    children = [int(generator.spawn(1)[0].integers(10**6)) for generator in keys.generators()]
+    assert children == [312990, 23764, 644436]
 
 
 def test_rows_and_streams():

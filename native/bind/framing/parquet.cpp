@@ -77,7 +77,11 @@ nb::tuple read(HeldColumn& column, std::size_t rows) {
     if (column.is_text) {
         StringBlocks& texts = found.texts;
         nb::object data = to_numpy(std::move(texts.data), nb::dtype<std::uint8_t>(), {texts.size});
-        return nb::make_tuple(nb::make_tuple(data, int64_array(std::move(texts.offsets), texts.count + 1)), offsets);
+        nb::object ends = int64_array(std::move(texts.offsets), texts.count + 1);
+        nb::object codes = nb::none();
+        if (found.codes.data() != nullptr)
+            codes = to_numpy(std::move(found.codes), nb::dtype<std::int32_t>(), {found.values});
+        return nb::make_tuple(nb::make_tuple(data, ends, codes), offsets);
     }
     const auto wanted = nb::cast<std::size_t>(column.dtype.attr("itemsize"));
     return nb::make_tuple(to_numpy(std::move(found.numbers), found.values, wanted, nb::make_tuple(), column.dtype),
@@ -97,7 +101,9 @@ void register_parquet(nb::module_& module) {
              nb::arg("most"), nb::arg("empty"), nb::arg("verify"), nb::arg("fill").none())
         .def("read", guarded(&read), nb::arg("rows"),
              nb::sig("def read(self, rows: int) -> tuple[typing.Any, numpy.typing.NDArray[numpy.int64] | None]"),
-             "The next rows: numbers, or the bytes of texts and where each begins; and where each list begins.");
+             "The next rows: numbers, or the bytes of texts, where each begins, and the number of the text of each "
+             "value "
+             "if texts that recur are there once; and where each list begins.");
 }
 
 } // namespace headrace::bind

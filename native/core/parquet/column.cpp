@@ -306,7 +306,7 @@ void ColumnReader::write_present(Page& page, std::size_t count, std::byte* to) c
     }
 }
 
-void ColumnReader::add_texts(std::uint64_t count, StringsBuilder& to) {
+template <typename To> void ColumnReader::add_texts(std::uint64_t count, To& to) {
     for (auto page = pages_.begin(); count > 0; ++page) {
         const std::uint64_t end = page->used + std::min(count, page->values - page->used);
         count -= end - page->used;
@@ -320,13 +320,49 @@ void ColumnReader::add_texts(std::uint64_t count, StringsBuilder& to) {
     }
 }
 
-void ColumnReader::add_present(Page& page, std::size_t count, StringsBuilder& to) {
-    if (page.delta_texts && count > 0) return page.delta_texts->add(count, to);
-    if (!page.dictionary) return add_plain(page.rest, count, to);
+template <typename To> void ColumnReader::add_present(Page& page, std::size_t count, To& to) {
+    if (page.delta_texts && count > 0) return to.add_deltas(*page.delta_texts, count);
+    if (!page.dictionary) return to.add_plain(page.rest, count);
     while (count > 0) {
         const std::span<const std::uint32_t> codes = page.codes.take(count);
-        page.dictionary->add(codes, to);
+        to.add_codes(codes, page.dictionary);
         count -= codes.size();
+    }
+}
+
+// Whether the texts of the next values may take far more bytes than the pages that hold them.
+bool ColumnReader::may_recur(std::uint64_t count) const noexcept {
+    double usual = 0, most = 0; // The file may declare any number.
+    const auto all = static_cast<double>(count);
+    for (auto page = pages_.begin(); count > 0; ++page) {
+        const std::uint64_t some = std::min(count, page->values - page->used);
+        count -= some;
+        if (!page->dictionary) continue;
+        usual += static_cast<double>(some) * static_cast<double>(page->dictionary->average());
+        most += static_cast<double>(some) * static_cast<double>(page->dictionary->longest());
+    }
+    const RecurringLimits& limits = form_.recurring;
+    return most > static_cast<double>(limits.most_bytes) ||
+           (usual >= static_cast<double>(limits.least_bytes) && usual >= all * static_cast<double>(limits.least_each));
+}
+
+void ColumnReader::read_texts(Rows& found) {
+    if (!may_recur(found.values)) {
+        std::size_t plain = 0; // bytes, a guess
+        for (const Page& page : pages_) plain += page.dictionary ? 0 : page.rest.size();
+        AllTexts texts(StringsBuilder(pool_, found.values, plain));
+        add_texts(found.values, texts);
+        found.texts = texts.finish();
+        return;
+    }
+    RecurringTexts texts(pool_, found.values, form_.recurring);
+    add_texts(found.values, texts);
+    if (form_.levels.has_lists() && texts.is_too_large()) refuse(pages_left_.offset());
+    if (!form_.levels.has_lists() && texts.is_worth_it()) {
+        found.texts = texts.finish();
+        found.codes = texts.take_codes();
+    } else {
+        found.texts = texts.write_out();
     }
 }
 
@@ -340,11 +376,7 @@ ColumnReader::Rows ColumnReader::read(std::size_t rows) {
     while (!has_rows(rows)) load_page();
     found.values = form_.levels.has_lists() ? find_rows(rows, found.offsets) : rows;
     if (form_.values.is_text()) {
-        std::size_t plain = 0; // bytes, a guess
-        for (const Page& page : pages_) plain += page.dictionary ? 0 : page.rest.size();
-        StringsBuilder builder(pool_, found.values, plain);
-        add_texts(found.values, builder);
-        found.texts = builder.finish();
+        read_texts(found);
     } else {
         found.numbers = pool_->take(std::max<std::size_t>(found.values * form_.values.wanted, 1));
         write_numbers(found.values, found.numbers.data());

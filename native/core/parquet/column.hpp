@@ -5,7 +5,7 @@
 #include "core/parquet/delta.hpp"
 #include "core/parquet/footer.hpp"
 #include "core/parquet/page.hpp"
-#include "core/parquet/values.hpp"
+#include "core/parquet/recurring.hpp"
 
 namespace headrace::parquet {
 
@@ -15,6 +15,7 @@ struct ColumnForm {
     LevelForm levels;
     bool verify = true;                              ///< Whether to check the checksums of pages that have one.
     std::optional<std::vector<std::byte>> fill = {}; ///< The number or text in place of a null.
+    RecurringLimits recurring = {};
 };
 
 /// Reads one column of adjacent row groups in order: numbers, truth values, text or bytes, or lists of those that are
@@ -31,7 +32,8 @@ class ColumnReader {
         std::size_t values = 0; ///< As many as rows where there are no lists.
         Pool::Block numbers;    ///< Of `form.values.wanted` bytes each.
         StringBlocks texts;     ///< Of text instead.
-        Pool::Block offsets;    ///< Of lists: int64, one more than rows, where the values of each begin.
+        Pool::Block codes; ///< Of text that recurs, if there are no lists: int32, the number in `texts` of each value.
+        Pool::Block offsets; ///< Of lists: int64, one more than rows, where the values of each begin.
     };
 
     /// The next `rows` rows. Memory grows with the values that the pages hold, whatever numbers the file declares.
@@ -76,8 +78,10 @@ class ColumnReader {
     [[nodiscard]] bool has_rows(std::size_t rows) const noexcept;
     [[nodiscard]] std::uint64_t find_rows(std::size_t rows, Pool::Block& offsets);
     void write_numbers(std::uint64_t count, std::byte* to);
-    void add_texts(std::uint64_t count, StringsBuilder& to);
-    static void add_present(Page& page, std::size_t count, StringsBuilder& to);
+    void read_texts(Rows& found);
+    [[nodiscard]] bool may_recur(std::uint64_t count) const noexcept;
+    template <typename To> void add_texts(std::uint64_t count, To& to);
+    template <typename To> static void add_present(Page& page, std::size_t count, To& to);
     void drop_used();
 
     std::shared_ptr<Pool> pool_;

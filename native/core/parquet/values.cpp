@@ -55,6 +55,7 @@ Dictionary::Dictionary(Pool::Block page, std::size_t size, std::size_t count, co
         if (length > size - at) refuse(at);
         texts_.push_back({static_cast<std::uint32_t>(at), length});
         longest_ = std::max<std::size_t>(longest_, length);
+        text_bytes_ += length;
         at += length;
     }
 }

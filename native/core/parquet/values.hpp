@@ -30,18 +30,33 @@ class Dictionary {
     /// Adds the texts with these codes. Throws `structure` for a code without a value.
     void add(std::span<const std::uint32_t> codes, StringsBuilder& to) const;
 
+    /// Throws `structure` for a code without a value.
+    void check(std::span<const std::uint32_t> codes) const;
+
+    /// The text with this code, which is below count().
+    [[nodiscard]] Bytes text(std::uint32_t code) const noexcept {
+        return {page_.data() + texts_[code].begin, texts_[code].size};
+    }
+
+    /// How many values there are.
+    [[nodiscard]] std::size_t count() const noexcept { return count_; }
+
+    /// Bytes of the longest text.
+    [[nodiscard]] std::size_t longest() const noexcept { return longest_; }
+
+    /// Bytes of a text, on average.
+    [[nodiscard]] std::size_t average() const noexcept { return count_ == 0 ? 0 : text_bytes_ / count_; }
+
   private:
     struct Text {
         std::uint32_t begin, size;
     };
 
-    void check(std::span<const std::uint32_t> codes) const;
-
     Pool::Block page_;
     ValueForm form_;
     std::size_t count_;
     std::vector<Text> texts_;
-    std::size_t longest_ = 0;
+    std::size_t longest_ = 0, text_bytes_ = 0;
 };
 
 /// Writes plain numbers of `form`, the first `count` of those from `from` on.

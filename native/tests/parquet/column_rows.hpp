@@ -28,6 +28,9 @@ inline ColumnForm with_fill(ColumnForm form) {
 /// One value as text.
 inline std::string value_of(const ColumnReader::Rows& rows, const ColumnForm& form, std::size_t at) {
     if (form.values.is_text()) {
+        const bool recurs = rows.codes.data() != nullptr;
+        if (recurs) at = load_le<std::uint32_t>(rows.codes.data() + at * sizeof(std::uint32_t));
+        check(at < rows.texts.count);
         const Bytes text = rows.texts.view().at(at);
         return {reinterpret_cast<const char*>(text.data()), text.size()};
     }
@@ -43,7 +46,8 @@ inline void add_rows(Texts& to, const ColumnReader::Rows& rows, const ColumnForm
     const auto* const offsets = reinterpret_cast<const std::int64_t*>(rows.offsets.data());
     if (form.levels.has_lists()) check(offsets[0] == 0 && offsets[rows.rows] == static_cast<std::int64_t>(rows.values));
     else check(rows.values == rows.rows);
-    if (form.values.is_text()) check(rows.texts.count == rows.values);
+    if (form.values.is_text())
+        check(rows.codes.data() == nullptr ? rows.texts.count == rows.values : rows.texts.count <= rows.values);
     for (std::size_t row = 0; row < rows.rows; ++row) {
         if (!form.levels.has_lists()) {
             to.push_back(value_of(rows, form, row));

@@ -27,8 +27,11 @@ struct Found {
 void add_values(Found& to, const ColumnReader::Rows& rows, const ColumnForm& form, std::size_t begin, std::size_t end) {
     must(begin <= end && end <= rows.values);
     if (form.values.is_text()) {
+        const std::byte* const codes = rows.codes.data(); // none if the texts are the values
         for (std::size_t at = begin; at < end; ++at) {
-            const Bytes text = rows.texts.view().at(at);
+            const std::size_t number = codes == nullptr ? at : load_le<std::uint32_t>(codes + at * 4);
+            must(number < rows.texts.count);
+            const Bytes text = rows.texts.view().at(number);
             to.bytes.insert(to.bytes.end(), text.begin(), text.end());
             to.sizes.push_back(static_cast<std::int64_t>(text.size()));
         }
@@ -79,6 +82,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     constexpr std::int64_t codecs[] = {0, 1, 6, 2};
     ColumnForm form{values[data[0] % std::size(values)], levels[data[1] % std::size(levels)], (data[2] & 64) != 0};
     if ((data[2] & 128) != 0) form.fill.emplace(form.values.is_text() ? 3 : form.values.wanted, std::byte{0x55});
+    if ((data[4] & 16) != 0) form.recurring.least_bytes = form.recurring.least_each = 0;
+    if ((data[4] & 32) != 0 && !form.levels.has_lists()) form.recurring.most_bytes = 0;
     const std::int64_t rows = data[3] + data[4] % 16 * 256;
     const std::int64_t more = form.levels.has_lists() ? data[5] + data[6] % 16 * 256 : 0;
     std::vector<std::byte> file(reinterpret_cast<const std::byte*>(data) + head_size,

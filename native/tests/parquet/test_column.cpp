@@ -63,6 +63,21 @@ void test_file(const File& file) {
     }
 }
 
+// Texts of dictionaries that are kept once each, or that only might have been, are the same.
+void test_recurring(const File& file) {
+    for (std::size_t column = 0; column < forms.size(); ++column) {
+        const auto wanted = try_rows(file.bytes, file.chunks(column), forms[column], 4, all_rows);
+        ColumnForm kept = forms[column], looked_at = forms[column];
+        kept.recurring.most_bytes = 0;
+        looked_at.recurring.least_bytes = looked_at.recurring.least_each = 0;
+        for (std::size_t portion = 1; portion <= all_rows; ++portion) {
+            check(try_rows(file.bytes, file.chunks(column), looked_at, portion, all_rows) == wanted);
+            if (!kept.values.is_text() || !kept.levels.has_lists())
+                check(try_rows(file.bytes, file.chunks(column), kept, portion, all_rows) == wanted);
+        }
+    }
+}
+
 void test_changes(const File& file) {
     for (std::size_t column = 0; column < forms.size(); ++column)
         for (const ColumnChunk& chunk : file.chunks(column))
@@ -114,6 +129,7 @@ int main() {
     for (const char* hex : {plain_v1, coded_v1, plain_v2, coded_v2}) {
         const File file(hex);
         test_file(file);
+        test_recurring(file);
         test_changes(file);
         test_ends(file);
         test_footers(file);

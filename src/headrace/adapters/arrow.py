@@ -14,7 +14,7 @@ from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch, Indices, Ragged, size_of
 from headrace.errors import SchemaMismatch, UnsupportedData, Where
 from headrace.formats.table.arrow import from_arrow as column_from_arrow
-from headrace.formats.table.arrow import leaf_array, take_from, without_views
+from headrace.formats.table.arrow import held_from_arrow, leaf_array, take_from, without_views
 from headrace.formats.table.arrow_types import (
     KEY,
     Leaf,
@@ -259,8 +259,7 @@ class ArrowNode(RowBlocks):
     def _columns(self, table: Any, names: Sequence[str]) -> Batch:
         leaves = [self._leaf_of[name] for name in names]
         return {
-            leaf.name: column_from_arrow(leaf_array(table, leaf, leaf.path[0]), self.schema[leaf.name])
-            for leaf in leaves
+            leaf.name: held_from_arrow(leaf_array(table, leaf, leaf.path[0]), self.schema[leaf.name]) for leaf in leaves
         }
 
     @cached_property

@@ -104,13 +104,27 @@ def generators_at(
     It is one object, which is reset for every example: use each generator before asking for the next one. A reset takes less than a
     microsecond, a new generator twelve.
     """
-    bits = np.random.Philox(key=np.array([seed, stream], np.uint64))
+    bits = _ExampleBits(key=np.array([seed, stream], np.uint64))
     generator, state = np.random.Generator(bits), bits.state
     state["state"]["counter"] = counter = np.array([0, 0, epoch, DOMAIN], np.uint64)
     for position in positions:
         counter[1] = position
         bits.state = state  # with an empty buffer, as before the first number
+        bits.spawned = 0
         yield generator
+
+
+class _ExampleBits(np.random.Philox):
+    """The bits of an example's generator, whose children are functions of the same key and position."""
+
+    spawned = 0  # children so far
+
+    def spawn(self, n_children: int) -> list[np.random.Philox]:  # type: ignore[override]
+        state = self.state["state"]
+        words = [*state["key"].tolist(), *state["counter"][1:].tolist()]
+        first, self.spawned = self.spawned, self.spawned + n_children
+        children = range(first, self.spawned)
+        return [np.random.Philox(np.random.SeedSequence(words, spawn_key=(child,))) for child in children]
 
 
 def describe(generator: np.random.Generator) -> str:

@@ -217,7 +217,8 @@ class Source(Sequence[Example_co]):
             function: Called as ``function(example)``, or as ``function(example, rng)``.
             seeded: Also pass a :class:`numpy.random.Generator`, to use until the function returns. Its numbers depend only on the
                 loader's ``seed``, the epoch, and the position in the epoch's order. It is Philox4x64-10 with key ``(seed, k)`` and
-                counter ``(0, position, epoch, 0x6865616472616365)`` for the ``k``-th seeded operation of the source, from 0.
+                counter ``(0, position, epoch, 0x6865616472616365)`` for the ``k``-th seeded operation of the source, from 0. Generators
+                that its ``spawn`` gives depend on the same.
 
                 Outside a loader (``source[i]``, ``source.batch``, iteration, :func:`headrace.write`), seed and epoch are 0, and the
                 position is the index in the source that ``map`` was called on, so the same example always has the same numbers.

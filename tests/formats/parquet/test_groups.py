@@ -285,27 +285,34 @@ def test_shards_of_other_types_are_refused(tmp_path):
 
 def plan_one_by_one(sizes, part):
     """Each row group after another, as (first group, groups, rows skipped, rows), and the first row by counting."""
-    found, grows, size = [], False, 0
-    for number, (rows, encoded) in enumerate(sizes):
-        most = max(min(groups.MOST_ROWS, part * rows // max(encoded, 1)), rows // groups.MOST_BLOCKS, 1)
+    found, grows, size, numbers = [], False, 0, 0
+    for number, (rows, encoded, decoded) in enumerate(sizes):
+        most = min(part * rows // max(encoded, 1), groups.DECODED_BYTES * rows // max(decoded, 1), groups.MOST_ROWS)
+        most = max(most, rows // groups.MOST_BLOCKS, 1)
         last = found[-1] if found else None
-        if grows and size + encoded <= part and last[3] + rows <= groups.JOINED_ROWS:
-            found[-1], size = (last[0], last[1] + 1, 0, last[3] + rows), size + encoded
+        is_small = size + encoded <= part and numbers + decoded <= groups.DECODED_BYTES
+        if grows and is_small and last[3] + rows <= groups.JOINED_ROWS:
+            found[-1] = (last[0], last[1] + 1, 0, last[3] + rows)
+            size, numbers = size + encoded, numbers + decoded
         elif 2 * rows > 3 * most:
             found += [(number, 1, at, min(most, rows - at)) for at in range(0, rows, most)]
             grows = False
         else:
             found.append((number, 1, 0, rows))
-            grows, size = True, encoded
+            grows, size, numbers = True, encoded, decoded
     firsts = np.cumsum([0, *(rows for *_, rows in found)]).tolist()
     return [groups.RowBlock(7, group, count, first, skipped, rows)
             for (group, count, skipped, rows), first in zip(found, firsts[:-1], strict=True)]  # fmt: skip
 
 
-@given(st.lists(st.tuples(st.integers(0, 40), st.sampled_from([0, 1, 50, 900, 5000])), max_size=30))
+BYTES = st.sampled_from([0, 1, 50, 900, 5000])
+
+
+@given(st.lists(st.builds(groups.GroupSize, st.integers(0, 40), BYTES, BYTES), max_size=30))
 def test_blocks_cover_each_row_once(sizes):
     with pytest.MonkeyPatch.context() as patch:
         limits = {"JOINED_ROWS": 60, "PART_BYTES": 1500, "COLUMN_BYTES": 700, "MOST_ROWS": 25, "MOST_BLOCKS": 16}
+        limits["DECODED_BYTES"] = 1200
         for name, value in limits.items():
             patch.setattr(groups, name, value)
         patch.setattr(groups, "MOST_PART_BYTES", 2000)

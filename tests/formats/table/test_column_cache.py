@@ -14,6 +14,7 @@ from headrace.formats.table.column_cache import (
     ColumnFile,
     KeptColumns,
     ProcessLocks,
+    RecurringTexts,
     WholeColumns,
     memory_share,
     size_of,
@@ -146,3 +147,54 @@ def test_a_full_disk(monkeypatch, tmp_path):
     assert not whole.fill(("numbers",), blocks(3, 3, 3, 3, 3), 10)
     assert whole.get("numbers") is None
     assert not whole.has_room(1)
+
+
+def recurring(codes, texts, kind=np.int32):
+    return RecurringTexts(hr.Strings.from_values(texts, is_text=True), np.array(codes, kind))
+
+
+PARTS = st.lists(st.lists(st.integers(0, 2), max_size=6), min_size=1, max_size=4)
+
+
+@given(PARTS, st.sampled_from([np.int8, np.uint16, np.int64]), st.data())
+def test_texts_that_recur(tmp_path_factory, parts, kind, data):
+    words = ["one", "", "drei"]
+    columns = [recurring(part, words, kind) for part in parts]
+    if data.draw(st.booleans()):
+        columns.append(hr.Strings.from_values(["four", "five"], is_text=True))
+    expected = [text for column in columns for text in column[:]]
+    whole = RecurringTexts.concatenate(columns)
+    assert len(whole) == len(expected)
+    assert list(whole[:]) == expected
+    assert list(whole[1:3]) == expected[1:3]
+    rows = data.draw(st.lists(st.integers(0, len(expected) - 1), max_size=9)) if expected else []
+    assert list(whole[np.array(rows, np.int64)]) == [expected[row] for row in rows]
+    file = ColumnFile(tmp_path_factory.getbasetemp())
+    for column in columns:
+        file.append(column)
+    if expected:
+        assert list(file.mapped()) == expected
+    file.close()
+
+
+def test_whole_columns_of_texts_that_recur(monkeypatch, tmp_path):
+    parts = [recurring([0, 1, 1], ["a", "b"]), hr.Strings.from_values(["c"], is_text=True), recurring([0], ["d"])]
+    monkeypatch.setattr(column_cache, "cache_folder", lambda _: tmp_path)
+    monkeypatch.setattr(column_cache, "WRITTEN_ROWS", 2)
+    for most in (1 << 20, 0):
+        whole = WholeColumns(most)
+        assert whole.fill(("text",), ({"text": part} for part in parts), 10)
+        assert list(whole.get("text")[np.array([4, 3, 2, 1, 0])]) == ["d", "c", "b", "b", "a"]
+
+
+def test_when_texts_are_held_once_each():
+    long, short = "x" * 600, "y" * 200
+    assert recurring([0] * 10_000, [long]).is_worth_it()
+    assert not recurring([0] * 5_000, [long]).is_worth_it()  # 3 MB
+    assert not recurring([0] * 50_000, [short]).is_worth_it()  # as fast as they are
+    assert not recurring([0] * 50_000, [short, long]).is_worth_it()
+    assert recurring([0, 1] * 25_000, [short, long]).is_worth_it()
+    many = [f"{number}{long}" for number in range(2_000)]
+    assert not recurring([*range(2_000)] * 5, many).is_worth_it()  # a fifth, with all rows
+    assert recurring([*range(2_000)] * 9, many).is_worth_it()
+    assert not recurring([], []).is_worth_it()

@@ -14,6 +14,7 @@ from headrace.contracts.values import Batch, Indices
 from headrace.errors import CorruptFile, DataError, Where
 from headrace.formats.parquet.groups import (
     MOST_PARTS,
+    GroupSize,
     Part,
     PartReader,
     RowBlock,
@@ -29,10 +30,11 @@ from headrace.formats.parquet.groups import (
     part_of,
     plan_blocks,
     schema_text_in,
+    share_of,
 )
 from headrace.formats.parquet.pages import NativeColumns, codecs_of
 from headrace.formats.parquet.write import COMPRESSIONS, ParquetWriter, join_parquet
-from headrace.formats.table.arrow import from_arrow, leaf_array, take_from
+from headrace.formats.table.arrow import from_arrow, held_from_arrow, leaf_array, take_from
 from headrace.formats.table.arrow_types import (
     Leaf,
     arrow,
@@ -169,20 +171,17 @@ class ParquetTable(BlockTable):
         return [block for file, held in sizes for block in plan_blocks(file, held, self._footers[file].num_columns)]
 
     @cached_property
-    def _group_sizes(self) -> list[list[tuple[int, int]]]:
-        """The rows and the encoded bytes of each row group of each file. Asking a footer takes a while where there are many.
+    def _group_sizes(self) -> list[list[GroupSize]]:
+        """What each row group of each file holds. Asking a footer takes a while where there are many.
         Asking a damaged one for single columns would end the process.
         """
-        footers = zip(self.paths, self._footers, strict=True)
-        return [list(group_sizes(footer, Where(path=path))) for path, footer in footers]
+        decoded = self._native.number_bytes
+        files = enumerate(zip(self.paths, self._footers, strict=True))
+        return [list(group_sizes(footer, Where(path=path), decoded(file))) for file, (path, footer) in files]
 
     def _block_sizes(self) -> Indices:
         """The encoded bytes of each block, or its share of those of its row group."""
-        sizes = []
-        for block in self._blocks:
-            groups = self._group_sizes[block.file][block.group : block.group + block.groups]
-            sizes.append(sum(size for _, size in groups) * block.rows // max(sum(rows for rows, _ in groups), 1))
-        return np.array(sizes, np.int64)
+        return np.array([share_of(block, self._group_sizes[block.file]) for block in self._blocks], np.int64)
 
     @cached_property
     def _pieces(self) -> Indices:
@@ -218,7 +217,7 @@ class ParquetTable(BlockTable):
         found = self._divisions.get(names)
         if found is None:
             wanted = [(self._root_of[name], self._leaves[name]) for name in names]
-            encoded = sum(size for sizes in self._group_sizes for _, size in sizes)
+            encoded = sum(group.encoded for groups in self._group_sizes for group in groups)
             found = self._divisions[names] = divide(wanted, encoded // max(len(self._blocks), 1))
         return found
 
@@ -242,7 +241,7 @@ class ParquetTable(BlockTable):
                 self._kept.put(number, name, column)
 
         def decode(some: Sequence[Leaf]) -> Batch:
-            return self._columns(self._arrow_rows(block, some), some, found.file, found.first)
+            return self._columns(self._arrow_rows(block, some), some, found.file, found.first, kept=True)
 
         columns = self._native.complete(found.file, leaves, columns, decode)
         self._release_pages(found, len(leaves))
@@ -341,18 +340,20 @@ class ParquetTable(BlockTable):
         found = self._blocks[block]
         if table is not None and len(table) == found.rows:
             with suppress(DataError):  # Faults are for those who ask for these rows.
-                for name, column in self._columns(table, leaves, found.file, found.first).items():
+                for name, column in self._columns(table, leaves, found.file, found.first, kept=True).items():
                     self._kept.put(block, name, column)
 
-    def _columns(self, table: Any, leaves: Sequence[Leaf], file: int, first: int | Indices) -> Batch:
-        """Decoded rows as columns. ``first`` is the number of the first one in its file, or are those of all."""
+    def _columns(
+        self, table: Any, leaves: Sequence[Leaf], file: int, first: int | Indices, *, kept: bool = False
+    ) -> Batch:
+        """Decoded rows as columns. ``first`` is the number of the first one in its file, or are those of all. ``kept``: of whole blocks."""
         names = self._columns_of[file][0]
         position = {name: at for at, name in enumerate(table.column_names)}
         columns = {}
         for leaf in leaves:
             array = leaf_array(table, leaf, position[names[leaf.path[0]]])
             try:
-                columns[leaf.name] = from_arrow(array, self.schema[leaf.name])
+                columns[leaf.name] = (held_from_arrow if kept else from_arrow)(array, self.schema[leaf.name])
             except BadValue as bad:
                 record = first + bad.row if isinstance(first, int) else int(first[bad.row])
                 raise bad.at(Where(path=self.paths[file], record=record, feature=leaf.name)) from bad

@@ -10,22 +10,28 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from headrace._optional import require
 from headrace.errors import CorruptFile, DataError, SchemaMismatch, UnsupportedData, Where
-from headrace.formats.table.arrow_types import KEY, Leaf, arrow, feature_of
+from headrace.formats.table.arrow_types import KEY, Leaf, arrow, feature_of, is_list, leaves_of
 from headrace.io.system import usable_cores
 
 __all__ = [
     "MAGIC",
     "MOST_PARTS",
+    "GroupSize",
     "Part",
     "PartReader",
     "RowBlock",
     "arrow_types_in",
     "column_differences",
+    "count_number_bytes",
     "damage_error",
     "divide",
     "drop_oldest",
+    "first_columns",
     "group_sizes",
     "is_parquet",
     "open_reader",
@@ -33,6 +39,7 @@ __all__ = [
     "part_of",
     "plan_blocks",
     "schema_text_in",
+    "share_of",
 ]
 
 
@@ -42,6 +49,10 @@ PART_BYTES = 4 << 20
 COLUMN_BYTES = 256 << 10
 """At least so many for each column, because each has a cost, but no more than ``MOST_PART_BYTES`` in all."""
 MOST_PART_BYTES = 16 << 20
+NUMBER_SIZES = (1, 4, 8, 12, 4, 8, 0, 0)
+"""Bytes of a decoded value of each physical type; 0 for text and bytes."""
+DECODED_BYTES = 64 << 20
+"""At most so much of numbers, which may be stored in far less: a column of zeros in a few bytes."""
 MOST_ROWS = 1 << 17
 MOST_BLOCKS = 1 << 16
 """In one row group."""
@@ -176,27 +187,50 @@ def _keep_points(nanos: Any, micros: Any) -> Any:
     return nanos
 
 
-def plan_blocks(file: int, sizes: Iterable[tuple[int, int]], columns: int) -> list[RowBlock]:
+class GroupSize(NamedTuple):
+    """What a row group holds."""
+
+    rows: int
+    encoded: int
+    """Its bytes, before they were compressed."""
+    decoded: int = 0
+    """Bytes of its numbers once decoded."""
+
+
+def count_number_bytes(types: npt.NDArray[np.int64], values: npt.NDArray[np.int64]) -> list[int]:
+    """Bytes of the numbers in each row group once decoded.
+
+    Args:
+        types: ``(row groups, columns)``: the physical type of each column.
+        values: The same of its values; a damaged count may be any number.
+    """
+    known = np.where((types >= 0) & (types < len(NUMBER_SIZES)), types, NUMBER_SIZES.index(0))
+    found = (np.array(NUMBER_SIZES, np.float64)[known] * np.maximum(values, 0)).sum(axis=1)
+    return [int(size) for size in found.tolist()]
+
+
+def plan_blocks(file: int, sizes: Iterable[GroupSize], columns: int) -> list[RowBlock]:
     """The blocks of a file.
 
     Args:
         file: Its number.
-        sizes: The rows and the encoded bytes of each row group.
+        sizes: Of each row group.
         columns: The number of its columns.
     """
     part = min(max(PART_BYTES, columns * COLUMN_BYTES), MOST_PART_BYTES)
     blocks: list[RowBlock] = []
     # Of the block that grows: its first row and row group, how many of those, its rows and bytes.
-    first = begin = groups = joined = size = 0
-    for number, (rows, encoded) in enumerate(sizes):
-        if groups and size + encoded <= part and joined + rows <= JOINED_ROWS:
-            groups, joined, size = groups + 1, joined + rows, size + encoded
+    first = begin = groups = joined = size = numbers = 0
+    for number, (rows, encoded, decoded) in enumerate(sizes):
+        is_small = size + encoded <= part and numbers + decoded <= DECODED_BYTES
+        if groups and is_small and joined + rows <= JOINED_ROWS:
+            groups, joined, size, numbers = groups + 1, joined + rows, size + encoded, numbers + decoded
             continue
         if groups:
             blocks.append(RowBlock(file, begin, groups, first, 0, joined))
-        first, begin, groups, joined, size = first + joined, number, 1, rows, encoded
-        # At least so many rows that a damaged count does not make a list without end.
-        most = max(min(MOST_ROWS, part * rows // max(encoded, 1)), rows // MOST_BLOCKS, 1)
+        first, begin, groups, joined, size, numbers = first + joined, number, 1, rows, encoded, decoded
+        most = min(MOST_ROWS, part * rows // max(encoded, 1), DECODED_BYTES * rows // max(decoded, 1))
+        most = max(most, rows // MOST_BLOCKS, 1)  # A damaged count does not make a list without end.
         if 2 * rows > 3 * most:
             starts = range(0, rows, most)
             blocks += [RowBlock(file, number, 1, first + at, at, min(most, rows - at)) for at in starts]
@@ -204,6 +238,12 @@ def plan_blocks(file: int, sizes: Iterable[tuple[int, int]], columns: int) -> li
     if groups:
         blocks.append(RowBlock(file, begin, groups, first, 0, joined))
     return blocks
+
+
+def share_of(block: RowBlock, sizes: Sequence[GroupSize]) -> int:
+    """The encoded bytes of a block, or its share of those of its row group. ``sizes`` are those of its file."""
+    groups = sizes[block.group : block.group + block.groups]
+    return sum(group.encoded for group in groups) * block.rows // max(sum(group.rows for group in groups), 1)
 
 
 def arrow_types_in(footer: Any) -> bytes | None:
@@ -252,8 +292,13 @@ def damage_error(error: Exception, where: Where, expected: str) -> DataError:
     return CorruptFile(where, expected=expected, found=found)
 
 
-def group_sizes(footer: Any, where: Where) -> Iterator[tuple[int, int]]:
-    """The rows and the encoded bytes of each row group.
+def group_sizes(footer: Any, where: Where, decoded: Sequence[int] | None = None) -> Iterator[GroupSize]:
+    """What each row group holds.
+
+    Args:
+        footer: The metadata of the file.
+        where: The file.
+        decoded: Bytes of the numbers in each, if known.
 
     Raises:
         CorruptFile: They do not add up to the rows of the file.
@@ -264,7 +309,7 @@ def group_sizes(footer: Any, where: Where) -> Iterator[tuple[int, int]]:
         rows = group.num_rows
         if not 0 <= rows <= left:
             raise CorruptFile(where, expected=f"a count of rows in row group {number}", found=f"{rows}")
-        yield rows, max(0, group.total_byte_size)
+        yield GroupSize(rows, max(0, group.total_byte_size), decoded[number] if decoded else 0)
         left -= rows
     if left:
         found = f"{footer.num_rows - left} in its row groups"
@@ -315,6 +360,27 @@ def _cost_of(kind: Any) -> int:
         return int(kind.bit_width)
     except ValueError:
         return COST_OF_TEXT
+
+
+def first_columns(footer: Any) -> dict[tuple[int, ...], int]:
+    """The number of the first stored column of each leaf, by its path; none if they do not add up."""
+    firsts, number = {}, 0
+    for leaf in leaves_of(footer.schema.to_arrow_schema()):
+        firsts[leaf.path] = number
+        number += _width_of(leaf.type)
+    return firsts if number == footer.num_columns else {}
+
+
+def _width_of(kind: Any) -> int:
+    """How many stored columns a type takes."""
+    pa = arrow()
+    if isinstance(kind, pa.BaseExtensionType):
+        return _width_of(kind.storage_type)
+    if pa.types.is_map(kind):
+        return _width_of(kind.key_type) + _width_of(kind.item_type)
+    if pa.types.is_struct(kind):
+        return sum(_width_of(kind.field(number).type) for number in range(kind.num_fields))
+    return _width_of(kind.value_type) if is_list(kind) else 1
 
 
 def other_columns_error(path: str, first: str, differences: str) -> SchemaMismatch:

@@ -22,8 +22,9 @@ from headrace.contracts.feature import Feature
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch, Ragged
 from headrace.errors import DataError
-from headrace.formats.parquet.groups import MAGIC, Part, RowBlock, drop_oldest
-from headrace.formats.table.arrow_types import Leaf, arrow, is_list, leaves_of
+from headrace.formats.parquet.groups import MAGIC, Part, RowBlock, count_number_bytes, drop_oldest, first_columns
+from headrace.formats.table.arrow_types import Leaf, arrow, is_list
+from headrace.formats.table.column_cache import RecurringTexts
 from headrace.io.engines import engines
 from headrace.io.local.mapped import MappedFile, guard_reads
 from headrace.io.system import cached_property
@@ -154,11 +155,13 @@ class ColumnPages:
         form, feature = self._form, self._feature
         values, offsets = self._native.read(rows)
         if form.dtype is None:
-            data, ends = values
+            data, ends, codes = values
             if _native.check_strings(data, ends, form.is_text) != (-1, -1):
                 raise _RefusedError
             data.flags.writeable = ends.flags.writeable = False
             values = Strings.trust(data, ends, form.is_text)
+            if codes is not None:
+                return RecurringTexts(values, codes)
         if offsets is None:
             return values
         length = feature.shape[0]
@@ -186,7 +189,7 @@ class FilePages:
         if like is not None and self._is_like(like):
             self._forms, self._columns = like._forms, like._columns
         elif self._chunks is not None:
-            self._columns = _first_columns(footer)
+            self._columns = first_columns(footer)
 
     @cached_property
     def _arrow_schema(self) -> Any:
@@ -204,6 +207,11 @@ class FilePages:
             self._forms[leaf.name] = self._find_form(leaf)
         form = self._forms[leaf.name]
         return form if form is not None and _becomes(form, feature) else None
+
+    def number_bytes(self) -> list[int] | None:
+        """Bytes of the numbers in each row group once decoded; ``None`` if the footer is read by pyarrow alone."""
+        chunks = self._chunks
+        return None if chunks is None else count_number_bytes(chunks[..., TYPE], chunks[..., LEVELS])
 
     def open(self, form: ColumnForm, feature: Feature, group: int, groups: int, *, verify: bool) -> ColumnPages:
         """A reader of one column of some row groups."""
@@ -294,27 +302,6 @@ def _becomes(form: ColumnForm, feature: Feature) -> bool:
     return not feature.is_text and feature.numpy_dtype == form.dtype
 
 
-def _first_columns(footer: Any) -> dict[tuple[int, ...], int]:
-    """The number of the first stored column of each leaf, by its path; none if they do not add up."""
-    firsts, number = {}, 0
-    for leaf in leaves_of(footer.schema.to_arrow_schema()):
-        firsts[leaf.path] = number
-        number += _width_of(leaf.type)
-    return firsts if number == footer.num_columns else {}
-
-
-def _width_of(kind: Any) -> int:
-    """How many stored columns a type takes."""
-    pa = arrow()
-    if isinstance(kind, pa.BaseExtensionType):
-        return _width_of(kind.storage_type)
-    if pa.types.is_map(kind):
-        return _width_of(kind.key_type) + _width_of(kind.item_type)
-    if pa.types.is_struct(kind):
-        return sum(_width_of(kind.field(number).type) for number in range(kind.num_fields))
-    return _width_of(kind.value_type) if is_list(kind) else 1
-
-
 class NativeColumns:
     """Reads the blocks of a table as far as its columns are decoded natively.
 
@@ -343,6 +330,10 @@ class NativeColumns:
             found = self._files[file] = FilePages(self._open_file(file), self._footers[file], self._first)
             self._first = self._first or found
         return found
+
+    def number_bytes(self, file: int) -> list[int] | None:
+        """Bytes of the numbers in each row group of a file once decoded; ``None`` if that is not known."""
+        return self._pages_of(file).number_bytes() if self._is_used else None
 
     def read(
         self, number: int, block: RowBlock, part: Part | None, features: Mapping[Leaf, Feature]

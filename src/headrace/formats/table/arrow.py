@@ -13,10 +13,11 @@ from headrace.contracts.feature import Feature
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged
 from headrace.formats.table.arrow_types import Leaf, arrow, arrow_compute, is_list, tensor_order, tensor_shape
+from headrace.formats.table.column_cache import RecurringTexts
 from headrace.formats.table.leaves import RowOrigins, integers, is_null, leaf_values, numbers_of, numbers_or_zero
 from headrace.formats.table.values import BadValue, missing
 
-__all__ = ["from_arrow", "inner_array", "leaf_array", "take_from", "without_views"]
+__all__ = ["from_arrow", "held_from_arrow", "inner_array", "leaf_array", "take_from", "without_views"]
 
 VIEWS = ("string_view", "binary_view")
 TEXTS = {13: ("i4", True), 14: ("i4", False), 34: ("i8", True), 35: ("i8", False)}
@@ -100,13 +101,17 @@ def from_arrow(array: Any, feature: Feature) -> Any:
     return _column(array, feature.shape, feature, RowOrigins())
 
 
+def held_from_arrow(array: Any, feature: Feature) -> Any:
+    """The same for a column that is kept: text or bytes of which many recur may be held once each."""
+    found = None if feature.shape or array.null_count else _recurring(array, feature)
+    if found is None:
+        return from_arrow(array, feature)
+    return found if found.is_worth_it() else found[:]
+
+
 def _column(array: Any, shape: tuple[int | None, ...], feature: Feature, rows: RowOrigins) -> Any:
-    if not shape and array.null_count == 0:
-        found = numbers_of(array)
-        if found is not None and found.dtype == feature.numpy_dtype:
-            return found
-        if feature.is_text and (strings := _strings(array, feature)) is not None:
-            return strings
+    if not shape and array.null_count == 0 and (found := _whole_column(array, feature)) is not None:
+        return found
     array = _plain(array)
     if not shape:
         return leaf_values(array, feature, rows)
@@ -130,6 +135,17 @@ def _column(array: Any, shape: tuple[int | None, ...], feature: Feature, rows: R
     return Ragged(inner, _offsets(array, fixed=fixed) if isinstance(offsets, int) else offsets)
 
 
+def _whole_column(array: Any, feature: Feature) -> Any:
+    """The column of an array without nulls, converted as a whole; ``None`` where values have to be looked at."""
+    found = numbers_of(array)
+    if found is not None and found.dtype == feature.numpy_dtype:
+        return found
+    if not feature.is_text:
+        return None
+    recurring = _recurring(array, feature)
+    return _strings(array, feature) if recurring is None else recurring[:]
+
+
 def _strings(array: Any, feature: Feature) -> Strings | None:
     """Intact text or bytes of the feature's kind, which share Arrow's memory; ``None`` for anything else."""
     dtype, is_text = TEXTS.get(array.type.id, ("", False))
@@ -141,6 +157,17 @@ def _strings(array: Any, feature: Feature) -> Strings | None:
     data = np.frombuffer(content or b"", np.uint8)
     data.flags.writeable = offsets.flags.writeable = False
     return Strings.trust(data, offsets, is_text) if check_strings(data, offsets, is_text) == (-1, -1) else None
+
+
+def _recurring(array: Any, feature: Feature) -> RecurringTexts | None:
+    """The text or bytes of a dictionary's array without nulls; ``None`` for anything else, and for damaged ones."""
+    if not arrow().types.is_dictionary(array.type) or array.dictionary.null_count:
+        return None
+    texts = _strings(_with_large_offsets(array.dictionary), feature)
+    codes = array.indices.to_numpy(zero_copy_only=False)
+    if texts is None or not len(codes) or codes.min() < 0 or codes.max() >= len(texts):
+        return None
+    return RecurringTexts(texts, codes)
 
 
 def _plain(array: Any) -> Any:
@@ -157,10 +184,18 @@ def _plain(array: Any) -> Any:
 
 def _decode(array: Any) -> Any:
     """The values of a dictionary's array."""
-    words = array.dictionary
-    if str(words.type) in VIEWS:  # such as Polars' categories, which Arrow cannot decode
-        array = arrow().DictionaryArray.from_arrays(array.indices, words.cast(_large(words.type)))
+    words = _with_large_offsets(array.dictionary)
+    if words is not array.dictionary:
+        array = arrow().DictionaryArray.from_arrays(array.indices, words)
     return array.dictionary_decode()
+
+
+def _with_large_offsets(words: Any) -> Any:
+    """The values of a dictionary, text and bytes with offsets of 64 bits: all rows together may need them, and Arrow cannot decode the
+    views that Polars' categories are.
+    """
+    kind = _large(words.type)
+    return words if kind == words.type else words.cast(kind)
 
 
 def _transpose(array: Any, shape: Sequence[int], order: Sequence[int]) -> Any:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
@@ -17,12 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace.contracts.strings import Strings
-from headrace.contracts.values import Ragged, join, size_of
+from headrace.contracts.values import Indices, Ragged, join, size_of
 from headrace.io.cache.folder import cache_folder, cache_limit_bytes
 from headrace.io.system import usable_memory
 from headrace.io.threads import FORKS
 
-__all__ = ["ColumnFile", "KeptColumns", "ProcessLocks", "ScatterCount", "WholeColumns"]
+__all__ = ["ColumnFile", "KeptColumns", "ProcessLocks", "RecurringTexts", "ScatterCount", "WholeColumns"]
 
 
 MEMORY_SHARE = 8
@@ -33,8 +33,53 @@ PASSING_BYTES = 64 << 20
 """So much is kept of columns that are read in order and do not all fit."""
 MOST_WHOLE_BYTES = 4 << 30
 FEW_PIECES = 4
+LEAST_RECURRING_BYTES, LEAST_RECURRING_EACH, LEAST_RECURRING_RATIO = 4 << 20, 256, 8
+"""Of texts that are held once each: bytes of all rows together, of each on average, and beside what they take so."""
+WRITTEN_ROWS = 4096
+"""Of texts that recur, at a time: written out, they take far more memory."""
 TOUCHES = 4
 """How often rows are picked from each piece of the files, on average, before whole columns are made."""
+
+
+class RecurringTexts:
+    """A column of text or bytes of which each is held once. Its rows are picked as those of :class:`Strings`, and become such columns.
+
+    Args:
+        texts: The values that occur.
+        codes: ``(n,)``, of any integers: for each row the number of its value.
+    """
+
+    def __init__(self, texts: Strings, codes: npt.NDArray[np.integer[Any]]) -> None:
+        self._texts = texts
+        self._codes = codes
+
+    def __len__(self) -> int:
+        return len(self._codes)
+
+    def __getitem__(self, rows: slice | Indices) -> Strings:
+        return self._texts.take(self._codes[rows])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of values and numbers."""
+        return self._texts.nbytes + self._codes.nbytes
+
+    def is_worth_it(self) -> bool:
+        """Whether all rows, written out, would take far more memory. Native code decides by the same numbers."""
+        rows, lengths = len(self), self._texts.lengths
+        if rows * int(lengths.max(initial=0)) < max(LEAST_RECURRING_BYTES, rows * LEAST_RECURRING_EACH):
+            return False
+        total = int(lengths[self._codes].sum())
+        least = max(LEAST_RECURRING_BYTES, rows * LEAST_RECURRING_EACH, LEAST_RECURRING_RATIO * self.nbytes)
+        return total >= least
+
+    @classmethod
+    def concatenate(cls, columns: Sequence[RecurringTexts | Strings]) -> RecurringTexts:
+        """Columns end to end."""
+        parts = [cls(one, np.arange(len(one))) if isinstance(one, Strings) else one for one in columns]
+        firsts = np.cumsum([0, *(len(part._texts) for part in parts[:-1])])
+        codes = [np.add(part._codes, first, dtype=np.int64) for part, first in zip(parts, firsts, strict=True)]
+        return cls(Strings.concatenate([part._texts for part in parts]), np.concatenate(codes))
 
 
 def memory_share(most: int) -> int:
@@ -142,6 +187,10 @@ class ColumnFile:
         Raises:
             OSError: The disk is full.
         """
+        if isinstance(column, RecurringTexts):
+            for first in range(0, len(column), WRITTEN_ROWS):
+                self.append(column[first : first + WRITTEN_ROWS])
+            return
         if self._pattern is None:
             self._pattern = column
         for number, array in enumerate(_arrays_in(column)):
@@ -253,7 +302,7 @@ class WholeColumns:
                 for name in names:
                     parts[name].append(block[name])
             for name in names:
-                self._columns[name] = join(parts.pop(name))
+                self._columns[name] = _join(parts.pop(name))
                 self._memory_bytes += size_of(self._columns[name])
             return True
         try:
@@ -267,6 +316,12 @@ class WholeColumns:
         except OSError:  # The disk is full, or there is no folder to write to.
             self._refused = True
         return not self._refused
+
+
+def _join(columns: list[Any]) -> Any:
+    if any(isinstance(column, RecurringTexts) for column in columns):
+        return RecurringTexts.concatenate(columns)
+    return join(columns)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from headrace import _native
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch, Indices, Ragged, copy_pooled, join, size_of, take_rows
 from headrace.errors import DataError, SchemaMismatch
-from headrace.formats.table.column_cache import MOST_KEPT_BYTES, ProcessLocks, memory_share
+from headrace.formats.table.column_cache import MOST_KEPT_BYTES, ProcessLocks, RecurringTexts, memory_share
 from headrace.formats.table.values import BadValue
 from headrace.io.system import spare_cores
 from headrace.io.threads import ThreadPool
@@ -227,7 +227,7 @@ def is_plain(column: Any) -> bool:
     """Whether a column consists of arrays without objects."""
     if isinstance(column, Ragged):
         return is_plain(column.values)
-    return isinstance(column, Strings) or (isinstance(column, np.ndarray) and column.dtype != object)
+    return isinstance(column, (Strings, RecurringTexts)) or (isinstance(column, np.ndarray) and column.dtype != object)
 
 
 def _is_numbers(column: Any) -> bool:
