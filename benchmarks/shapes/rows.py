@@ -203,6 +203,9 @@ parquet 20f32 batch=1024
 parquet 5i7+5i15+5i31+5i63 shuffled
 parquet 10s8~100+1i31 shuffled
 parquet 1w100-1000+1i31 batch=64
+parquet 1w5000-20000~5+1k
+parquet 1w300-2000~40+1k shuffled
+parquet 1f32[1000]~1+1k rows=100000
 parquet 1i<50000[20-500]
 parquet 1f32[128]+1i31 shuffled
 parquet 1f64[0-20]+1i14[0-20]+1s8~20 shuffled objects

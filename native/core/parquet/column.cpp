@@ -357,8 +357,7 @@ void ColumnReader::read_texts(Rows& found) {
     }
     RecurringTexts texts(pool_, found.values, form_.recurring);
     add_texts(found.values, texts);
-    if (form_.levels.has_lists() && texts.is_too_large()) refuse(pages_left_.offset());
-    if (!form_.levels.has_lists() && texts.is_worth_it()) {
+    if (texts.is_worth_it()) {
         found.texts = texts.finish();
         found.codes = texts.take_codes();
     } else {

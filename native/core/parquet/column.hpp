@@ -32,8 +32,8 @@ class ColumnReader {
         std::size_t values = 0; ///< As many as rows where there are no lists.
         Pool::Block numbers;    ///< Of `form.values.wanted` bytes each.
         StringBlocks texts;     ///< Of text instead.
-        Pool::Block codes; ///< Of text that recurs, if there are no lists: int32, the number in `texts` of each value.
-        Pool::Block offsets; ///< Of lists: int64, one more than rows, where the values of each begin.
+        Pool::Block codes;      ///< Of text that recurs: int32, the number in `texts` of each value.
+        Pool::Block offsets;    ///< Of lists: int64, one more than rows, where the values of each begin.
     };
 
     /// The next `rows` rows. Memory grows with the values that the pages hold, whatever numbers the file declares.

@@ -60,7 +60,7 @@ void RecurringTexts::add_codes(std::span<const std::uint32_t> codes, const std::
 }
 
 bool RecurringTexts::is_worth_it() const noexcept {
-    if (is_too_large()) return true;
+    if (bytes_ > limits_.most_bytes) return true;
     const std::uint64_t kept = texts_.size() + texts_.count() * sizeof(std::int64_t) + count_ * sizeof(std::int32_t);
     return bytes_ >= limits_.least_bytes && bytes_ / limits_.least_ratio >= kept &&
            bytes_ / std::max<std::size_t>(count_, 1) >= limits_.least_each;

@@ -46,9 +46,6 @@ class RecurringTexts {
     /// Whether to keep them so.
     [[nodiscard]] bool is_worth_it() const noexcept;
 
-    /// Whether they are too many to be written out.
-    [[nodiscard]] bool is_too_large() const noexcept { return bytes_ > limits_.most_bytes; }
-
     /// The texts that occur.
     [[nodiscard]] StringBlocks finish() { return texts_.finish(); }
 

@@ -83,7 +83,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     ColumnForm form{values[data[0] % std::size(values)], levels[data[1] % std::size(levels)], (data[2] & 64) != 0};
     if ((data[2] & 128) != 0) form.fill.emplace(form.values.is_text() ? 3 : form.values.wanted, std::byte{0x55});
     if ((data[4] & 16) != 0) form.recurring.least_bytes = form.recurring.least_each = 0;
-    if ((data[4] & 32) != 0 && !form.levels.has_lists()) form.recurring.most_bytes = 0;
+    if ((data[4] & 32) != 0) form.recurring.most_bytes = 0;
     const std::int64_t rows = data[3] + data[4] % 16 * 256;
     const std::int64_t more = form.levels.has_lists() ? data[5] + data[6] % 16 * 256 : 0;
     std::vector<std::byte> file(reinterpret_cast<const std::byte*>(data) + head_size,

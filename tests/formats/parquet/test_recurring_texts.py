@@ -74,21 +74,44 @@ def test_nulls(tmp_path):
         assert list(batch["text"]) == ["nothing" if values[row] is None else values[row] for row in batch["row"]]
 
 
-def test_bytes_and_lists(tmp_path):
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_bytes_and_lists(tmp_path, shuffle):
     values = choose(5)
-    table = pa.table(
-        {
-            "bytes": pa.array([text.encode() for text in values]),
-            "list": pa.array([values[row : row + row % 3] for row in range(ROWS)]),
-        }
-    )
-    pq.write_table(table, tmp_path / "x.parquet")
-    at = 0
-    for batch in hr.Loader(hr.open(tmp_path / "x.parquet"), 600):
-        rows = range(at, at + len(batch["bytes"]))
+    columns = {
+        "bytes": pa.array([text.encode() for text in values]),
+        "lists": pa.array([values[row : row + row % 3] for row in range(ROWS)]),
+        "pairs": pa.array([[values[row], values[-row]] for row in range(ROWS)], pa.list_(pa.string(), 2)),
+        "row": np.arange(ROWS),
+    }
+    pq.write_table(pa.table(columns), tmp_path / "x.parquet", row_group_size=3500)
+    source = hr.open(tmp_path / "x.parquet")
+    for batch in hr.Loader(source, 600, shuffle=shuffle, seed=2):
+        rows = batch["row"].tolist()
         assert list(batch["bytes"]) == [values[row].encode() for row in rows]
-        assert [list(texts) for texts in batch["list"]] == [values[row : row + row % 3] for row in rows]
-        at = rows.stop
+        assert [list(texts) for texts in batch["lists"]] == [values[row : row + row % 3] for row in rows]
+        assert batch["pairs"].tolist() == [[values[row], values[-row]] for row in rows]
+    if engines().parquet.is_own and not shuffle:
+        held = source.node.records._kept._columns
+        assert {name for (_, name), (column, _) in held.items() if type(column) is RecurringTexts} == {
+            "bytes",
+            "lists",
+            "pairs",
+        }
+
+
+def test_messages_of_chats(tmp_path):
+    """Lists of structs, of which one field is a long prompt that recurs."""
+    prompts = choose(6)
+    chats = [
+        [{"role": "system", "content": prompts[row]}, {"role": "user", "content": str(row)}] for row in range(ROWS)
+    ]
+    pq.write_table(pa.table({"messages": chats}), tmp_path / "x.parquet")
+    at = 0
+    for batch in hr.Loader(hr.open(tmp_path / "x.parquet"), 512):
+        for content in batch["messages/content"]:
+            assert list(content) == [prompts[at], str(at)]
+            at += 1
+    assert at == ROWS
 
 
 def test_damaged_text(tmp_path):

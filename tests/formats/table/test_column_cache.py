@@ -177,6 +177,25 @@ def test_texts_that_recur(tmp_path_factory, parts, kind, data):
     file.close()
 
 
+@given(lengths=st.lists(st.integers(0, 4), min_size=2, max_size=7), begin=st.integers(0, 7), kept=st.integers(0, 3))
+def test_lists_of_texts_that_recur(lengths, begin, kept):
+    """Those that are held once each, and others behind them."""
+    codes = [number % 3 for number in range(sum(lengths))]
+    offsets = np.cumsum([0, *lengths])
+    words = hr.Strings.from_values(["one", "", "drei"], is_text=True)
+    held = RecurringTexts(words, hr.Ragged(np.array(codes, np.int32), offsets))
+    plain_one = hr.Ragged(words.take(codes), offsets)
+    assert held[begin:].to_list() == plain_one[begin:].to_list()
+    rows = np.array([len(lengths) - 1, 0, 0])
+    assert held[rows].to_list() == plain_one.take(rows).to_list()
+    both = [held, plain_one, held][kept:] or [plain_one]
+    assert RecurringTexts.concatenate(both)[:].to_list() == plain_one.to_list() * len(both)
+    pairs = np.array([[0, 1], [2, 2], [1, 0]])
+    even, others = RecurringTexts(words, pairs), words.take(pairs.reshape(-1)).reshape(3, 2)
+    assert even[1:].tolist() == others[1:].tolist()
+    assert RecurringTexts.concatenate([even, others])[np.array([4, 0])].tolist() == others[np.array([1, 0])].tolist()
+
+
 def test_whole_columns_of_texts_that_recur(monkeypatch, tmp_path):
     parts = [recurring([0, 1, 1], ["a", "b"]), hr.Strings.from_values(["c"], is_text=True), recurring([0], ["d"])]
     monkeypatch.setattr(column_cache, "cache_folder", lambda _: tmp_path)

@@ -152,19 +152,24 @@ class ColumnPages:
 
     def read(self, rows: int) -> Any:
         """The column of the next rows."""
-        form, feature = self._form, self._feature
+        form = self._form
         values, offsets = self._native.read(rows)
         if form.dtype is None:
             data, ends, codes = values
             if _native.check_strings(data, ends, form.is_text) != (-1, -1):
                 raise _RefusedError
             data.flags.writeable = ends.flags.writeable = False
-            values = Strings.trust(data, ends, form.is_text)
-            if codes is not None:
-                return RecurringTexts(values, codes)
+            texts = Strings.trust(data, ends, form.is_text)
+            if codes is None:
+                return self._shaped(texts, offsets, rows)
+            return RecurringTexts(texts, self._shaped(codes, offsets, rows))
+        return self._shaped(values, offsets, rows)
+
+    def _shaped(self, values: Any, offsets: npt.NDArray[np.int64] | None, rows: int) -> Any:
+        """Values by rows: lists where there are offsets."""
         if offsets is None:
             return values
-        length = feature.shape[0]
+        form, length = self._form, self._feature.shape[0]
         expected = form.length if length is None else length
         if expected is not None and not (np.diff(offsets) == expected).all():
             raise _RefusedError

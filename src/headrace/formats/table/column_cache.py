@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace.contracts.strings import Strings
-from headrace.contracts.values import Indices, Ragged, join, size_of
+from headrace.contracts.values import Indices, Ragged, join, size_of, take_rows
 from headrace.io.cache.folder import cache_folder, cache_limit_bytes
 from headrace.io.system import usable_memory
 from headrace.io.threads import FORKS
@@ -42,44 +42,67 @@ TOUCHES = 4
 
 
 class RecurringTexts:
-    """A column of text or bytes of which each is held once. Its rows are picked as those of :class:`Strings`, and become such columns.
+    """A column of text or bytes, or of lists of those, in which each text is held once. Its rows are picked as those of other columns,
+    and become :class:`Strings` or lists of them.
 
     Args:
-        texts: The values that occur.
-        codes: ``(n,)``, of any integers: for each row the number of its value.
+        texts: Those that occur, ``(k,)``.
+        codes: The column with the number of its text in place of each value: integers ``(n, ...)``, or lists of them.
     """
 
-    def __init__(self, texts: Strings, codes: npt.NDArray[np.integer[Any]]) -> None:
+    def __init__(self, texts: Strings, codes: npt.NDArray[np.integer[Any]] | Ragged) -> None:
         self._texts = texts
         self._codes = codes
+
+    @classmethod
+    def of(cls, column: Any) -> RecurringTexts:
+        """A column of any kind as one of these, in which each value has a text of its own."""
+        if isinstance(column, cls):
+            return column
+        texts: Any = column.values if isinstance(column, Ragged) else column
+        codes = np.arange(texts.size).reshape(texts.shape)
+        flat = texts if texts.ndim == 1 else texts.reshape(-1)
+        return cls(flat, Ragged(codes, column.offsets) if isinstance(column, Ragged) else codes)
 
     def __len__(self) -> int:
         return len(self._codes)
 
-    def __getitem__(self, rows: slice | Indices) -> Strings:
-        return self._texts.take(self._codes[rows])
+    def __getitem__(self, rows: slice | Indices) -> Any:
+        codes: Any = self._codes[rows] if isinstance(rows, slice) else take_rows(self._codes, rows)
+        has_lists = isinstance(self._codes, Ragged)
+        return Ragged(self._texts_at(codes.values), codes.offsets) if has_lists else self._texts_at(codes)
+
+    def _texts_at(self, codes: npt.NDArray[Any]) -> Strings:
+        texts = self._texts.take(codes.reshape(-1))
+        return texts if codes.ndim == 1 else texts.reshape(codes.shape)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of values and numbers."""
-        return self._texts.nbytes + self._codes.nbytes
+        """Bytes of texts and numbers."""
+        return self._texts.nbytes + size_of(self._codes)
 
     def is_worth_it(self) -> bool:
-        """Whether all rows, written out, would take far more memory. Native code decides by the same numbers."""
+        """Whether all rows, which are no lists, would take far more memory written out. Native code decides by the same numbers."""
         rows, lengths = len(self), self._texts.lengths
         if rows * int(lengths.max(initial=0)) < max(LEAST_RECURRING_BYTES, rows * LEAST_RECURRING_EACH):
             return False
-        total = int(lengths[self._codes].sum())
+        total = int(lengths[np.asarray(self._codes)].sum())
         least = max(LEAST_RECURRING_BYTES, rows * LEAST_RECURRING_EACH, LEAST_RECURRING_RATIO * self.nbytes)
         return total >= least
 
     @classmethod
-    def concatenate(cls, columns: Sequence[RecurringTexts | Strings]) -> RecurringTexts:
-        """Columns end to end."""
-        parts = [cls(one, np.arange(len(one))) if isinstance(one, Strings) else one for one in columns]
+    def concatenate(cls, columns: Sequence[Any]) -> RecurringTexts:
+        """Columns end to end, of which some may be of other kinds."""
+        parts = list(map(cls.of, columns))
         firsts = np.cumsum([0, *(len(part._texts) for part in parts[:-1])])
-        codes = [np.add(part._codes, first, dtype=np.int64) for part, first in zip(parts, firsts, strict=True)]
-        return cls(Strings.concatenate([part._texts for part in parts]), np.concatenate(codes))
+        codes = [_add(part._codes, first) for part, first in zip(parts, firsts, strict=True)]
+        return cls(Strings.concatenate([part._texts for part in parts]), join(codes))
+
+
+def _add(codes: Any, first: np.integer[Any]) -> Any:
+    if isinstance(codes, Ragged):
+        return Ragged(_add(codes.values, first), codes.offsets)
+    return np.add(codes, first, dtype=np.int64)
 
 
 def memory_share(most: int) -> int:
