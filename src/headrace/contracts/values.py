@@ -32,6 +32,7 @@ __all__ = [
     "bytes_of_column",
     "copy_pooled",
     "cut_batch",
+    "empty_pooled",
     "join",
     "size_of",
     "take_rows",
@@ -228,12 +229,9 @@ def join(columns: Sequence[Any]) -> Any:
         strings = [part for part in parts if isinstance(part, Strings)]
         if len(strings) == len(columns) and len({part.is_text for part in strings}) == 1:
             return Strings.concatenate(strings)
-    if any(type(column) is not np.ndarray or column.dtype != first.dtype for column in columns):
+    if not first.dtype.isnative or any(type(c) is not np.ndarray or c.dtype != first.dtype for c in columns):
         return np.concatenate(columns)
-    if sum(column.nbytes for column in columns) < POOLED_BYTES or first.dtype.hasobject or not first.dtype.isnative:
-        return np.concatenate(columns)
-    whole = _take_pooled(first.dtype, (sum(map(len, columns)), *first.shape[1:]))
-    return np.concatenate(columns, out=whole)
+    return np.concatenate(columns, out=empty_pooled(first.dtype, (sum(map(len, columns)), *first.shape[1:])))
 
 
 def _join_ragged(columns: Sequence[Ragged]) -> Any:
@@ -284,14 +282,17 @@ def size_of(column: Any) -> int:
 
 def copy_pooled(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """A copy, see :data:`POOLED_BYTES`."""
-    if array.nbytes < POOLED_BYTES or array.dtype.hasobject:
+    if array.nbytes < POOLED_BYTES:
         return array.copy()
-    found = _take_pooled(array.dtype, array.shape)
+    found = empty_pooled(array.dtype, array.shape)
     found[...] = array
     return found
 
 
-def _take_pooled(dtype: np.dtype[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:
+def empty_pooled(dtype: np.dtype[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:
+    """An array to be filled, see :data:`POOLED_BYTES`."""
+    if dtype.hasobject or math.prod(shape) * dtype.itemsize < POOLED_BYTES:
+        return np.empty(shape, dtype)
     return _native.pooled(math.prod(shape) * dtype.itemsize).view(dtype).reshape(shape)
 
 

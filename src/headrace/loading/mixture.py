@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from headrace import _hooks
 from headrace._arguments import check_choice, check_flag, check_integer, check_integers
-from headrace.contracts.feature import Feature
 from headrace.contracts.protocols import (
     CutsCleanly,
     Fingerprinted,
@@ -25,7 +24,7 @@ from headrace.contracts.protocols import (
 )
 from headrace.contracts.random_keys import HasRandomStreams, RandomKeys, read_batch
 from headrace.contracts.schema import Schema
-from headrace.contracts.values import Batch, Example, Indices, take_rows
+from headrace.contracts.values import Batch, Example, Indices
 from headrace.errors import SchemaMismatch, Where
 from headrace.io.system import cached_property
 from headrace.sampling.samplers import (
@@ -42,8 +41,8 @@ from headrace.sources.operations.joining import (
     JoinedStreams,
     cast_columns,
     is_alike,
-    join_columns,
     join_schemas,
+    merge,
     to_cast,
 )
 from headrace.sources.operations.near_misses import FOR_MIXTURES, explain_missing
@@ -216,7 +215,7 @@ class Mixture:
             self._read(component, self._indices(component, draws[place]), None if keys is None else keys.take(place))
             for component, place in zip(used.tolist(), places, strict=True)
         ]
-        return batches[0] if len(batches) == 1 else _merge(batches, places, self._joined)
+        return batches[0] if len(batches) == 1 else merge(batches, places, self._joined)
 
     def _read(self, component: int, indices: Indices, keys: RandomKeys | None) -> Batch:
         """Examples of one source, in the dtypes of all."""
@@ -329,30 +328,3 @@ def _check_quotas(weights: Sequence[Weight]) -> None:
             raise ValueError(f"a quota is an integer of at least 1, got {weight!r}")
     if sum(int(weight) for weight in weights) > MAX_PERIOD:
         raise ValueError(f"quotas add up to at most {MAX_PERIOD:,}")
-
-
-def _merge(batches: Sequence[Batch], places: Sequence[Indices], schema: Schema | None) -> Batch:
-    """Merge the rows of several batches, each row at its place."""
-    first = batches[0]
-    for batch in batches[1:]:
-        if batch.keys() != first.keys():
-            raise SchemaMismatch(
-                Where(), expected=f"the features {list(first)} in every source", found=str(list(batch))
-            )
-    order = np.argsort(np.concatenate(places))
-    features = {} if schema is None else schema
-    return {
-        name: _merged_column([batch[name] for batch in batches], places, order, features.get(name)) for name in first
-    }
-
-
-def _merged_column(columns: Sequence[Any], places: Sequence[Indices], order: Indices, feature: Feature | None) -> Any:
-    first = columns[0]
-    if not all(
-        isinstance(c, np.ndarray) and c.dtype == first.dtype and c.shape[1:] == first.shape[1:] for c in columns
-    ):
-        return take_rows(join_columns(columns, feature), order)
-    out = np.empty((len(order), *first.shape[1:]), first.dtype)
-    for column, place in zip(columns, places, strict=True):
-        out[place] = column
-    return out

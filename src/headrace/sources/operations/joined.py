@@ -76,13 +76,12 @@ class Concatenated:
         used = np.unique(part) if len(indices) else np.zeros(1, np.int64)
         if len(used) == 1:
             return self._read(int(used[0]), indices - starts[used[0]], keys)
+        places = [np.flatnonzero(part == k) for k in used]
         batches = [
             self._read(int(k), indices[here] - starts[k], None if keys is None else keys.take(here))
-            for k in used
-            for here in (part == k,)
+            for k, here in zip(used, places, strict=True)
         ]
-        order = np.argsort(np.concatenate([np.flatnonzero(part == k) for k in used]))
-        return merge(batches, order, self.schema)
+        return merge(batches, places, self.schema)
 
     def _read(self, part: int, indices: Indices, keys: RandomKeys | None) -> Batch:
         """Examples of one node, in the dtypes of all."""

@@ -13,7 +13,7 @@ from headrace.contracts.feature import IMAGE_AXES, PIXELS, SEVERAL_KINDS, Featur
 from headrace.contracts.protocols import defines
 from headrace.contracts.random_keys import HasRandomStreams, RandomKeys, SharesStream
 from headrace.contracts.schema import Schema, check_class_names
-from headrace.contracts.values import Batch, Indices, Ragged, join, take_rows
+from headrace.contracts.values import Batch, Indices, Ragged, empty_pooled, join, take_rows
 from headrace.errors import SchemaMismatch, Where
 from headrace.sources.node import Node, walk
 from headrace.sources.stacking import schema_of
@@ -216,10 +216,35 @@ def join_columns(columns: Sequence[Any], feature: Feature | None) -> Any:
     return join(columns)
 
 
-def merge(batches: Sequence[Batch], order: Indices, schema: Schema) -> Batch:
-    """The rows of several batches, in this order."""
-    columns = {name: [batch[name] for batch in batches] for name in batches[0]}
-    return {name: take_rows(join_columns(each, schema[name]), order) for name, each in columns.items()}
+def merge(batches: Sequence[Batch], places: Sequence[Indices], schema: Schema | None) -> Batch:
+    """The rows of several batches in one, each at its place.
+
+    Raises:
+        SchemaMismatch: They have other features.
+    """
+    first = batches[0]
+    for batch in batches[1:]:
+        if batch.keys() != first.keys():
+            raise SchemaMismatch(
+                Where(), expected=f"the features {list(first)} in every source", found=str(list(batch))
+            )
+    order = np.argsort(np.concatenate(places))
+    features = {} if schema is None else schema
+    return {
+        name: _merge_columns([batch[name] for batch in batches], places, order, features.get(name)) for name in first
+    }
+
+
+def _merge_columns(columns: Sequence[Any], places: Sequence[Indices], order: Indices, feature: Feature | None) -> Any:
+    first = columns[0]
+    if not all(
+        isinstance(c, np.ndarray) and c.dtype == first.dtype and c.shape[1:] == first.shape[1:] for c in columns
+    ):
+        return take_rows(join_columns(columns, feature), order)
+    out = empty_pooled(first.dtype, (len(order), *first.shape[1:]))
+    for column, place in zip(columns, places, strict=True):
+        out[place] = column
+    return out
 
 
 @dataclass
