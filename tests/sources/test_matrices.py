@@ -1,13 +1,18 @@
-"""A whole source as one matrix."""
+"""A whole source as one matrix, and the lengths of its texts."""
 
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
 
 import headrace as hr
 from headrace.errors import NoSuchFeature, UnsupportedData
+from headrace.sources import matrices
+from headrace.sources.matrices import count_characters
 from headrace.sources.source import ColumnSource
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "recordio"
@@ -111,3 +116,31 @@ def test_a_compressed_file_is_read_in_order(tmp_path, rows):
     values, labels = hr.open(tmp_path / "x.tfrecord.gz").to_numpy()
     assert values.tolist() == np.arange(rows * 2).reshape(rows, 2).tolist()
     assert labels.tolist() == list(range(rows))
+
+
+def test_characters_of_a_slice_are_counted_without_the_rest():
+    texts = hr.Strings.from_values([f"{i} é" for i in range(100_000)])
+    some = texts[50_000:50_003]
+    tracemalloc.start()
+    assert count_characters(some).tolist() == [7, 7, 7]
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 10_000
+    assert count_characters(texts[:0]).tolist() == []
+
+
+@given(st.lists(st.text(max_size=9)), st.integers(1, 12), st.integers(0, 3))
+def test_characters_are_counted(texts, at_once, begin):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(matrices, "COUNTED_BYTES", at_once)
+        found = count_characters(hr.Strings.from_values(texts, is_text=True)[begin:])
+    assert (found.dtype, found.tolist()) == (np.int64, [len(text) for text in texts[begin:]])
+
+
+def test_characters_are_counted_in_little_memory():
+    texts = hr.Strings.from_values(["é" * 500] * 5000)
+    tracemalloc.start()
+    assert set(count_characters(texts).tolist()) == {500}
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < texts.nbytes

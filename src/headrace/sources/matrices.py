@@ -23,12 +23,16 @@ if TYPE_CHECKING:  # for editors: callers of these functions have the package
     import pyarrow as pa
     from scipy.sparse import csr_array
 
-__all__ = ["flatten", "read_all", "to_arrow", "to_csr", "to_numpy", "to_pandas", "to_polars"]
+__all__ = ["count_characters", "flatten", "read_all", "to_arrow", "to_csr", "to_numpy", "to_pandas", "to_polars"]
 
 LABEL = "label"
 VALUES = "values"
 STREAMED = 8192
 """Examples in a batch, where batches are read in order."""
+FIRST_OF_MORE = 0x80
+"""The first byte of a character of several bytes is no less."""
+COUNTED_BYTES = 1 << 18
+"""Text whose characters are counted together."""
 
 
 class HoldsNode(Protocol):
@@ -215,3 +219,24 @@ def _as_values(column: Any) -> Any:
     if array.dtype == bool:
         array = array.view(np.uint8)  # NumPy compares these with integers of any size.
     return Strings.from_values(array) if array.dtype.kind in "OUS" else array
+
+
+def count_characters(texts: Strings) -> npt.NDArray[np.int64]:
+    """``int64 (values,)``: the length of each text in characters: bytes that continue one do not count."""
+    content = texts.content  # not all data, of which a batch of a large block is a small part
+    ends = texts.offsets - texts.offsets[0]
+    counts: npt.NDArray[np.int64] = np.diff(ends)
+    if not len(content) or content.max() < FIRST_OF_MORE:
+        return counts
+    begin = 0
+    while begin < len(counts):  # some at a time: each byte takes eight meanwhile
+        end = max(int(ends.searchsorted(ends[begin] + COUNTED_BYTES, side="right")) - 1, begin + 1)
+        is_first = (content[ends[begin] : ends[end]] & 0xC0) != 0x80
+        if end == begin + 1:
+            counts[begin] = np.count_nonzero(is_first)
+        else:
+            before = np.zeros(len(is_first) + 1, np.int64)
+            np.cumsum(is_first, out=before[1:])
+            counts[begin:end] = np.diff(before[ends[begin : end + 1] - ends[begin]])
+        begin = end
+    return counts

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace.contracts.strings import Strings
-from headrace.sources.conditions.terms import count_characters
+from headrace.sources.matrices import count_characters
 from headrace.statistics.display import shorten, to_json
 from headrace.statistics.histogram import Bar, Counts, ValueHistogram, round_bars
 

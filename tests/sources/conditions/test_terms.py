@@ -1,7 +1,6 @@
 """How columns of every kind become values with their rows."""
 
 import operator
-import tracemalloc
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ from hypothesis import strategies as st
 import headrace as hr
 from headrace.contracts.feature import Feature
 from headrace.sources.conditions.condition import condition
-from headrace.sources.conditions.terms import ConditionError, count_characters, is_searched
+from headrace.sources.conditions.terms import ConditionError, is_searched
 from headrace.sources.matrices import flatten
 
 
@@ -32,17 +31,6 @@ def test_flatten(column, values, rows):
     found, owner = flatten(column)
     assert np.asarray(found).tolist() == values
     assert (owner if owner is None else owner.tolist()) == rows
-
-
-def test_characters_of_a_slice_are_counted_without_the_rest():
-    texts = hr.Strings.from_values([f"{i} é" for i in range(100_000)])
-    some = texts[50_000:50_003]
-    tracemalloc.start()
-    assert count_characters(some).tolist() == [7, 7, 7]
-    most = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert most < 10_000
-    assert count_characters(texts[:0]).tolist() == []
 
 
 def test_flatten_text():

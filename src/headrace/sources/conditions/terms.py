@@ -17,7 +17,7 @@ from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch
 from headrace.errors import did_you_mean
-from headrace.sources.matrices import flatten
+from headrace.sources.matrices import count_characters, flatten
 
 __all__ = [
     "COMPARISONS",
@@ -33,7 +33,6 @@ __all__ = [
     "Term",
     "Value",
     "any_of",
-    "count_characters",
     "is_searched",
     "widen_floats",
 ]
@@ -212,15 +211,6 @@ class Summarised:
             )
             return lengths
         return np.ones(rows.count, np.int64) if row is None else np.bincount(row, minlength=rows.count)
-
-
-def count_characters(texts: Strings) -> npt.NDArray[np.int64]:
-    """The length of each text in characters: bytes that continue one do not count."""
-    content = texts.content  # not all data, of which a batch of a large block is a small part
-    starts = np.zeros(len(content) + 1, np.int64)
-    np.cumsum((content & 0xC0) != 0x80, out=starts[1:])
-    counts: npt.NDArray[np.int64] = np.diff(starts[texts.offsets - texts.offsets[0]])
-    return counts
 
 
 def _flatten_feature(name: str, rows: Rows) -> Flat:
