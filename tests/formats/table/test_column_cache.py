@@ -206,6 +206,34 @@ def test_whole_columns_of_texts_that_recur(monkeypatch, tmp_path):
         assert list(whole.get("text")[np.array([4, 3, 2, 1, 0])]) == ["d", "c", "b", "b", "a"]
 
 
+def test_columns_that_outgrow_what_the_first_block_shows(monkeypatch, tmp_path):
+    """Texts that recur in the first block may do so nowhere else."""
+    monkeypatch.setattr(column_cache, "cache_folder", lambda _: tmp_path)
+    monkeypatch.setattr(column_cache, "LEAST_BYTES", 1000)
+    blocks = [recurring([0, 0], ["a"]), *[hr.Strings.from_values(["x" * 500], is_text=True)] * 100]
+    for most in (1000, 0):
+        whole, seen = WholeColumns(most), []
+        read = ({"text": column} for column in blocks if seen.append(column) is None)
+        assert not whole.fill(("text",), read, 10)
+        assert len(seen) < 10
+        assert whole.get("text") is None
+        assert not whole.has_room(1)
+
+
+def test_texts_that_recur_stay_in_memory_beside_columns_in_files(monkeypatch, tmp_path):
+    monkeypatch.setattr(column_cache, "cache_folder", lambda _: tmp_path)
+    blocks = [
+        {"text": recurring([0, 1], ["a", "b"]), "x": np.arange(2)},
+        {"text": recurring([0], ["c"]), "x": np.arange(1)},
+    ]
+    whole = WholeColumns(0)
+    assert whole.fill(("text", "x"), blocks, 10)
+    assert isinstance(whole.get("text"), RecurringTexts)
+    assert list(whole.get("text")[:]) == ["a", "b", "c"]
+    assert whole.get("x").tolist() == [0, 1, 0]
+    assert whole._file_bytes == whole.get("x").nbytes
+
+
 def test_when_texts_are_held_once_each():
     long, short = "x" * 600, "y" * 200
     assert recurring([0] * 10_000, [long]).is_worth_it()

@@ -35,8 +35,10 @@ MOST_WHOLE_BYTES = 4 << 30
 FEW_PIECES = 4
 LEAST_RECURRING_BYTES, LEAST_RECURRING_EACH, LEAST_RECURRING_RATIO = 4 << 20, 256, 8
 """Of texts that are held once each: bytes of all rows together, of each on average, and beside what they take so."""
-WRITTEN_ROWS = 4096
+WRITTEN_ROWS = 64
 """Of texts that recur, at a time: written out, they take far more memory."""
+MOST_BEYOND = 2
+"""How often more memory than planned whole columns may take: they are planned by the first block."""
 TOUCHES = 4
 """How often rows are picked from each piece of the files, on average, before whole columns are made."""
 
@@ -319,26 +321,39 @@ class WholeColumns:
 
     def fill(self, names: tuple[str, ...], blocks: Iterable[dict[str, Any]], estimate: int) -> bool:
         """Join the columns of all blocks. Returns whether there was room for them."""
-        if self.fits_memory(estimate):
-            parts: dict[str, list[Any]] = {name: [] for name in names}
-            for block in blocks:
-                for name in names:
-                    parts[name].append(block[name])
-            for name in names:
-                self._columns[name] = _join(parts.pop(name))
-                self._memory_bytes += size_of(self._columns[name])
-            return True
         try:
-            with _column_files(names) as files:
-                for block in blocks:
-                    for name in names:
-                        files[name].append(block[name])
+            held = self._fill(names, blocks, in_memory=self.fits_memory(estimate))
+        except OSError:  # The disk is full, or there is no folder to write to.
+            held = False
+        self._refused = self._refused or not held
+        return held
+
+    def _fill(self, names: tuple[str, ...], blocks: Iterable[dict[str, Any]], *, in_memory: bool) -> bool:
+        """Join columns in memory or in files; those of texts that recur in memory, since written out they may take any room. Returns
+        whether what is held in memory, which the first block does not show, was not too much.
+        """
+        parts: dict[str, list[Any]] = {}
+        held = 0
+        with _column_files(() if in_memory else names) as files:
+            for number, block in enumerate(blocks):
                 for name in names:
+                    if number == 0 and (in_memory or isinstance(block[name], RecurringTexts)):
+                        parts[name] = []
+                    if name not in parts:
+                        files[name].append(block[name])
+                        continue
+                    parts[name].append(block[name])
+                    held += size_of(block[name])
+                if self._memory_bytes + held > MOST_BEYOND * max(self.most_bytes, LEAST_BYTES):
+                    return False
+            for name in names:
+                if name in parts:
+                    self._columns[name] = _join(parts.pop(name))
+                    self._memory_bytes += size_of(self._columns[name])
+                else:
                     self._columns[name] = files[name].mapped()
                     self._file_bytes += size_of(self._columns[name])
-        except OSError:  # The disk is full, or there is no folder to write to.
-            self._refused = True
-        return not self._refused
+        return True
 
 
 def _join(columns: list[Any]) -> Any:
