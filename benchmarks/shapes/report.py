@@ -9,7 +9,7 @@ from statistics import median
 from benchmarks.compare.report import markdown_table, read_result, say_found, say_met, say_required
 from benchmarks.compare.results import SystemResult, Table, Verdict, judge
 from benchmarks.shapes.driver import FIRST_ONCE, FIRST_TENFOLD, ONCE, TENFOLD
-from benchmarks.shapes.rows import ALONE, HF, NAMED, OPENED, OURS, ROWS, find_row
+from benchmarks.shapes.rows import AGAIN, ALONE, HF, NAMED, OPENED, OURS, ROWS, find_row
 
 MARKERS = ("<!-- shapes: begin -->", "<!-- shapes: end -->")
 
@@ -68,7 +68,16 @@ def fastest(row: str, table: Table) -> Ratio | None:
 
 def threads(row: str, table: Table) -> Ratio | None:
     """The default loader beside ``threads=0``, or None without figures."""
-    both = [table.get(name) for name in (OURS, ALONE)]
+    return _between(row, table, OURS, ALONE)
+
+
+def chance(row: str, table: Table) -> Ratio | None:
+    """``threads=0`` beside itself, or None without figures."""
+    return _between(row, table, AGAIN, ALONE)
+
+
+def _between(row: str, table: Table, one: str, other: str) -> Ratio | None:
+    both = [table.get(name) for name in (one, other)]
     return compare(row, *both) if all(result and _measured(result) for result in both) else None
 
 
@@ -138,22 +147,21 @@ class Sweep:
             mean = min(ratio.mean for ratio in ratios)
             return (
                 f"Default `Loader` beside `threads=0`: worst {_said(worst)}; by mean epochs, which include tests of threads, at "
-                f"worst {mean:.3g}; median {middle:.2f} x over {len(ratios)} rows."
+                f"worst {mean:.3g}; median {middle:.2f} x over {len(ratios)} rows; {_below(ratios)}{_chance(self.tables)}."
             )
         if self.command == "growth":
             return (
                 f"Ten times the rows: {_first_growth(self.tables)}later epochs: speed per row at worst {worst.times:.2f} x "
                 f"(`{worst.row}`), median {middle:.2f} x over {len(ratios)} rows; memory {_memory(self.tables)}."
             )
-        behind = sum(ratio.times < 1 for ratio in ratios)
         if self.command == "first":
             return (
                 f"First epoch of a process, with opening, without imports and caches: worst {_said(worst)}; median {middle:.3g} x "
-                f"over {len(ratios)} rows, each beside its fastest peer; {behind} below 1."
+                f"over {len(ratios)} rows, each beside its fastest peer; {_below(ratios)}."
             )
         return (
             f"**Worst: {_said(worst)}**\n\n**Best: {_said(best)}**\n\n"
-            f"Median {middle:.3g} x over {len(ratios)} rows, each beside its fastest peer; {behind} below 1."
+            f"Median {middle:.3g} x over {len(ratios)} rows, each beside its fastest peer; {_below(ratios)}."
         )
 
     def to_json(self) -> str:
@@ -198,15 +206,18 @@ class Sweep:
             ]
             for r in self.ratios
         ]
-        more = ["first epoch", "MB", "MB ten times"] if self.command == "growth" else []
+        more = {"growth": ["first epoch", "MB", "MB ten times"], "threads": ["by chance"]}.get(self.command, [])
         return markdown_table(
             ["ratio", "mean", "shortest", "CPU", *more, "rows/s", "beside", "row"], rows, left=0, right=2
         )
 
     def _more(self, ratio: Ratio) -> list[str]:
+        table = self.tables[ratio.row]
+        if self.command == "threads":
+            again = chance(ratio.row, table)
+            return [f"{again.times:.2f}" if again else ""]
         if self.command != "growth":
             return []
-        table = self.tables[ratio.row]
         first = first_growth(ratio.row, table)
         return [f"{first.times:.2f}" if first else "", *(f"{table[name].anonymous_mb:.0f}" for name in (ONCE, TENFOLD))]
 
@@ -247,6 +258,18 @@ def _missed(run: Sweep) -> str:
     ]
     met = len(verdicts) - len(missed)
     return f"Of the ratios required of named rows, {met} of {len(verdicts)} are met. Missed: {'; '.join(missed) or 'none'}."
+
+
+def _below(ratios: list[Ratio]) -> str:
+    return f"{sum(ratio.times < 1 for ratio in ratios)} below 1"
+
+
+def _chance(tables: dict[str, Table]) -> str:
+    found = [ratio for ratio in (chance(name, table) for name, table in tables.items()) if ratio]
+    if not found:
+        return ""
+    worst, mean = min(ratio.times for ratio in found), min(ratio.mean for ratio in found)
+    return f" (`threads=0` beside itself: worst {worst:.3g}, by mean epochs {mean:.3g}; {_below(found)})"
 
 
 def _said(ratio: Ratio) -> str:

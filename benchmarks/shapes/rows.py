@@ -15,6 +15,7 @@ from benchmarks.shapes.shape import Shape
 
 ROOT = Path(__file__).resolve().parents[2]
 OURS, ALONE, JOINED = "Headrace", "Headrace, threads=0", "Headrace, one file"
+AGAIN = "Headrace, threads=0 again"  # shows how much two measurements of the same differ
 OPENED = "Headrace, opened before"
 TF, HF, BARE, FFCV = "tf.data", "HF datasets", "simplejpeg, two threads", "FFCV"
 PANDAS, ARROW_CSV, ARROW_JSON, ARROW_PARQUET = "pandas", "PyArrow CSV", "PyArrow JSON", "PyArrow Parquet"

@@ -22,7 +22,7 @@ from benchmarks.shapes.files import ShapeFiles
 from benchmarks.shapes.protobuf_bytes import masked_checksums
 from benchmarks.shapes.reading import Reading
 from benchmarks.shapes.report import Sweep
-from benchmarks.shapes.rows import ALONE, HF, NAMED, NUMPY, OURS, ROOT, ROWS, find_row, random_rows
+from benchmarks.shapes.rows import AGAIN, ALONE, HF, NAMED, NUMPY, OURS, ROOT, ROWS, find_row, random_rows
 from benchmarks.shapes.shape import FORMATS, Column, Shape
 from benchmarks.shapes.values import Cells, cells_of, digest_rows
 from benchmarks.shapes.worker import Host, serve
@@ -171,10 +171,10 @@ def test_systems_of_one_process_take_turns_of_one_epoch(folder):
     )
 
 
-def test_a_failure_of_one_leaves_both_without_figures(run, monkeypatch):
+def test_a_failure_of_one_leaves_all_without_figures(run, monkeypatch):
     monkeypatch.setattr(Library, "alternate", lambda *_: (_ for _ in ()).throw(WorkerError("gone")))
     tables = compare_threads([find_row("npy 1f32[3]")], run, lambda *_: None)
-    assert [result.error for table in tables.values() for result in table.values()] == ["gone", "gone"]
+    assert [result.error for table in tables.values() for result in table.values()] == ["gone"] * 3
 
 
 def test_the_files_are_made_once(folder):
@@ -233,11 +233,22 @@ def test_systems_take_turns_and_threads_are_compared(run, monkeypatch):
     tables = sweep([row], run, lambda name, table: seen.append((name, set(table))))
     assert seen == [(row.name, {OURS, NUMPY})]
     assert [result.error for result in tables[row.name].values()] == [None, None]
-    both = compare_threads([row, find_row("chunks")], run, lambda *_: None)
-    assert set(both) == {row.name}
-    found = Sweep(command="threads", setting={}, tables=both)
+    compared = compare_threads([row, find_row("chunks")], run, lambda *_: None)
+    assert set(compared) == {row.name}
+    assert set(compared[row.name]) == {OURS, ALONE, AGAIN}
+    found = Sweep(command="threads", setting={}, tables=compared)
     assert found.ratios[0].peer == ALONE
     assert "Default `Loader` beside `threads=0`: worst" in found.headline()
+    assert "`threads=0` beside itself: worst" in found.headline()
+    assert "by chance" in found.table()
+
+
+def test_results_without_the_second_measurement_of_no_threads_can_still_be_read():
+    timing = Timing(epoch_s=1.0, first_s=None, wall_s=1.0, cpu_s=1.0, rows=10)
+    table = {name: SystemResult(name=name, role="headrace", timings=[timing]) for name in (OURS, ALONE)}
+    found = Sweep(command="threads", setting={}, tables={"npy 1f32[3]": table})
+    assert "itself" not in found.headline()
+    assert found.table().count("npy 1f32[3]") == 1
 
 
 def test_first_epochs_are_those_of_new_processes(run, monkeypatch):
