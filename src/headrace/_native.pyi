@@ -117,6 +117,11 @@ class Columns:
         Copies of the rows at these indices of each column. FormatError: one is out of range.
         """
 
+def join_rows(parts: Sequence[tuple[Columns, int, int]]) -> list[Any] | None:
+    """
+    The rows from first to stop of each part, (columns, first, stop), end to end, as copies. None if the parts have columns of other kinds, dtypes or shapes. IndexError: one has fewer rows.
+    """
+
 def check_strings(data: numpy.typing.NDArray[numpy.uint8], offsets: numpy.typing.NDArray[numpy.int64], is_text: bool) -> tuple[int, int]:
     """
     The first value with decreasing or out-of-range offsets, and the first that is not UTF-8; -1 if there is none.

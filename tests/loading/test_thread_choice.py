@@ -185,6 +185,16 @@ def test_one_comparison_is_enough_where_threads_use_no_less_of_the_processors():
     assert tests(cpu=0.5) == 2
 
 
+@pytest.mark.parametrize(("ratio", "cpu", "comparisons"), [(1.3, 1.8, 1), (1.3, 1.0, 3), (1.05, 1.8, 3)])
+def test_one_comparison_is_enough_where_threads_use_more_of_the_processors_for_less(ratio, cpu, comparisons):
+    """Else they may have waited for the disk."""
+    consumer = Consumer(30 * MS, round(30 * ratio * MS), cpu=cpu, kept=True)
+    while consumer.choice.kept:
+        consumer.job()
+    assert len(consumer.choice._ratios) == comparisons
+    assert consumer.run(2000 * MS).choice.kept is False
+
+
 @pytest.mark.parametrize("slow_jobs", [0, 8])
 def test_one_comparison_is_enough_after_slow_first_jobs_of_threads(slow_jobs):
     """They fill new memory, which on some machines takes as long as ten epochs."""

@@ -417,6 +417,12 @@ CASES = {
         for columns in [_native.Columns([np.arange(6), text, np.ones((6, 2))], Strings)]
         for column in (*columns.copy(1, 4), *columns.pick(np.array([5, 0])))
     ],
+    "join_rows": lambda: [
+        column.tolist()
+        for text in [Strings.from_values(["a", "bc", "", "d", "e", "f"])]
+        for columns in [_native.Columns([np.arange(6), text], Strings)]
+        for column in _native.join_rows([(columns, 1, 4), (columns, 0, 2)])
+    ],
     "list_strings": lambda: _native.list_strings(*strings, True),
     "JsonDecoder": decode_json,
     "JsonDecoder_refused": lambda: decode_json(b'{"i": [], "t": 5}'),

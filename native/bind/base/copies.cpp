@@ -52,6 +52,9 @@ struct TextRows {
 
     [[nodiscard]] std::size_t count() const { return places.shape(0) - 1; }
     [[nodiscard]] StringsView view() const { return {buffer.bytes(), {places.data(), places.shape(0)}}; }
+    [[nodiscard]] StringsView view(std::size_t first, std::size_t stop) const {
+        return {buffer.bytes(), {places.data() + first, stop - first + 1}};
+    }
 
     /// A view of adjacent rows.
     [[nodiscard]] nb::object part(const StringsMaker& maker, std::size_t first, std::size_t stop) const {
@@ -84,20 +87,20 @@ class Columns {
     Columns& operator=(const Columns&) = delete;
     ~Columns() = default;
 
+    /// Some rows of some columns.
+    struct Part {
+        nb::object owner; ///< Keeps the columns.
+        const Columns* columns = nullptr;
+        std::size_t first = 0;
+        std::size_t stop = 0;
+    };
+
     [[nodiscard]] nb::list copy(std::size_t first, std::size_t stop) const {
-        if (first > stop) throw nb::value_error("the first row is behind the last one");
-        for (const Column& column : numbers_)
-            if (stop > column.rows.count) throw nb::index_error("there are fewer rows");
-        for (const TextRows& column : texts_)
-            if (stop > column.count()) throw nb::index_error("there are fewer rows");
+        check_rows(first, stop);
         Blocks blocks = taken(stop - first);
         {
             const MaybeReleased released(blocks.bytes);
-            for (std::size_t i = 0; i < numbers_.size(); ++i) {
-                const Rows& rows = numbers_[i].rows;
-                const std::size_t bytes = (stop - first) * rows.size;
-                if (bytes != 0) std::memcpy(blocks.numbers[i].data(), rows.bytes.data() + first * rows.size, bytes);
-            }
+            for (std::size_t i = 0; i < numbers_.size(); ++i) copy_numbers(i, first, stop, blocks.numbers[i].data());
         }
         std::vector<nb::object> texts;
         texts.reserve(texts_.size());
@@ -117,14 +120,76 @@ class Columns {
             for (std::size_t i = 0; i < texts_.size(); ++i)
                 found[i] = take_strings(texts_[i].view(), wanted, batch_pool());
         }
-        std::vector<nb::object> texts;
-        texts.reserve(texts_.size());
-        for (std::size_t i = 0; i < texts_.size(); ++i)
-            texts.push_back(to_strings(*maker_, {&found[i], texts_[i].is_text.is(nb::handle(Py_True))}));
-        return made(std::move(blocks.numbers), std::move(texts), wanted.size());
+        return made(std::move(blocks.numbers), texts_of(found), wanted.size());
+    }
+
+    /// The rows of all parts, one part after the other; nothing if their columns are not of the same kinds. There is at
+    /// least one part.
+    [[nodiscard]] static std::optional<nb::list> join(std::span<const Part> parts) {
+        const Columns& front = *parts.front().columns;
+        std::size_t rows = 0, bytes = 0;
+        for (const Part& part : parts) {
+            part.columns->check_rows(part.first, part.stop);
+            if (!front.is_like(*part.columns)) return std::nullopt;
+            if (__builtin_add_overflow(rows, part.stop - part.first, &rows)) throw nb::value_error("too many rows");
+        }
+        Blocks blocks = front.taken(rows);
+        std::vector<StringBlocks> found(front.texts_.size());
+        for (const Part& part : parts)
+            for (const TextRows& column : part.columns->texts_)
+                bytes += column.view(part.first, part.stop).all().size();
+        {
+            const MaybeReleased released(blocks.bytes + bytes);
+            for (std::size_t i = 0; i < front.numbers_.size(); ++i) {
+                std::byte* to = blocks.numbers[i].data();
+                for (const Part& part : parts) to = part.columns->copy_numbers(i, part.first, part.stop, to);
+            }
+            std::vector<StringsView> views(parts.size());
+            for (std::size_t i = 0; i < found.size(); ++i) {
+                std::ranges::transform(parts, views.begin(), [i](const Part& part) {
+                    return part.columns->texts_[i].view(part.first, part.stop);
+                });
+                found[i] = join_strings(views, batch_pool());
+            }
+        }
+        return front.made(std::move(blocks.numbers), front.texts_of(found), rows);
     }
 
   private:
+    void check_rows(std::size_t first, std::size_t stop) const {
+        if (first > stop) throw nb::value_error("the first row is behind the last one");
+        for (const Column& column : numbers_)
+            if (stop > column.rows.count) throw nb::index_error("there are fewer rows");
+        for (const TextRows& column : texts_)
+            if (stop > column.count()) throw nb::index_error("there are fewer rows");
+    }
+
+    /// Copies rows of an array of numbers and returns the end of the copy.
+    std::byte* copy_numbers(std::size_t i, std::size_t first, std::size_t stop, std::byte* to) const {
+        const Rows& rows = numbers_[i].rows;
+        const std::size_t bytes = (stop - first) * rows.size;
+        if (bytes != 0) std::memcpy(to, rows.bytes.data() + first * rows.size, bytes);
+        return to + bytes;
+    }
+
+    /// Whether columns have the same kinds, types and shapes of rows in the same order.
+    [[nodiscard]] bool is_like(const Columns& other) const {
+        const auto is_alike = [](const Column& one, const Column& two) {
+            return one.rows.size == two.rows.size && one.dtype.equal(two.dtype) && one.inner.equal(two.inner);
+        };
+        const auto is_same_kind = [](const TextRows& one, const TextRows& two) { return one.is_text.is(two.is_text); };
+        return is_text_ == other.is_text_ && std::ranges::equal(numbers_, other.numbers_, is_alike) &&
+               std::ranges::equal(texts_, other.texts_, is_same_kind);
+    }
+
+    [[nodiscard]] std::vector<nb::object> texts_of(std::vector<StringBlocks>& found) const {
+        std::vector<nb::object> texts;
+        texts.reserve(found.size());
+        for (std::size_t i = 0; i < found.size(); ++i)
+            texts.push_back(to_strings(*maker_, {&found[i], texts_[i].is_text.is(nb::handle(Py_True))}));
+        return texts;
+    }
+
     /// Memory for numbers.
     struct Blocks {
         std::vector<Pool::Block> numbers;
@@ -187,6 +252,23 @@ class Columns {
     std::optional<StringsMaker> maker_;
 };
 
+/// (Columns, first row, stop) each.
+std::optional<nb::list> join_rows(const nb::sequence& given) {
+    std::vector<Columns::Part> parts;
+    for (nb::handle each : given) {
+        nb::tuple place;
+        Columns::Part part{};
+        const bool is_part = nb::try_cast(each, place) && nb::len(place) == 3 && nb::try_cast(place[0], part.columns) &&
+                             part.columns != nullptr && nb::try_cast(place[1], part.first) &&
+                             nb::try_cast(place[2], part.stop);
+        if (!is_part) throw nb::type_error("a part is columns, the first row, and the one after the last");
+        part.owner = place[0];
+        parts.push_back(std::move(part));
+    }
+    if (parts.empty()) throw nb::value_error("there is no part");
+    return Columns::join(parts);
+}
+
 } // namespace
 
 void register_copies(nb::module_& module) {
@@ -204,6 +286,11 @@ void register_copies(nb::module_& module) {
              nb::arg("indices"),
              nb::sig("def pick(self, indices: numpy.typing.NDArray[numpy.int64]) -> list[typing.Any]"),
              "Copies of the rows at these indices of each column. FormatError: one is out of range.");
+    module.def("join_rows", guarded([](const nb::sequence& parts) { return join_rows(parts); }), nb::arg("parts"),
+               nb::sig("def join_rows(parts: collections.abc.Sequence[tuple[Columns, int, int]]) -> "
+                       "list[typing.Any] | None"),
+               "The rows from first to stop of each part, (columns, first, stop), end to end, as copies. None if the "
+               "parts have columns of other kinds, dtypes or shapes. IndexError: one has fewer rows.");
 }
 
 } // namespace headrace::bind

@@ -96,6 +96,34 @@ StringBlocks join_values(std::span<const Bytes> values, const std::shared_ptr<Po
     return out;
 }
 
+StringBlocks join_strings(std::span<const StringsView> parts, const std::shared_ptr<Pool>& pool) {
+    StringBlocks out;
+    std::vector<Bytes> contents; // as they are now: the offsets may change
+    contents.reserve(parts.size());
+    for (const StringsView& part : parts) {
+        contents.push_back(part.all());
+        out.size += contents.back().size();
+        out.count += part.count();
+    }
+    out.data = pool->take(out.size);
+    out.offsets = pool->take((out.count + 1) * item);
+    std::byte* to = out.data.data();
+    auto* ends = reinterpret_cast<std::int64_t*>(out.offsets.data());
+    *ends++ = 0;
+    std::uint64_t used = 0;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+        const std::span<const std::int64_t> offsets = parts[i].offsets;
+        // Without signs: offsets that are not in order may be anything.
+        const std::uint64_t moved = offsets.empty() ? 0 : used - static_cast<std::uint64_t>(offsets[0]);
+        for (std::size_t k = 1; k < offsets.size(); ++k)
+            *ends++ = static_cast<std::int64_t>(static_cast<std::uint64_t>(offsets[k]) + moved);
+        if (!contents[i].empty()) std::memcpy(to, contents[i].data(), contents[i].size());
+        to += contents[i].size();
+        used += contents[i].size();
+    }
+    return out;
+}
+
 std::optional<std::size_t> first_outside(std::span<const std::int64_t> offsets, std::uint64_t size) noexcept {
     std::uint64_t last = offsets.empty() ? 0 : static_cast<std::uint64_t>(offsets.front());
     if (last > size) return 0;

@@ -159,6 +159,9 @@ class StringsBuilder {
 /// Copies values into a block of their exact size.
 [[nodiscard]] StringBlocks join_values(std::span<const Bytes> values, const std::shared_ptr<Pool>& pool);
 
+/// The values of columns end to end. Throws like StringsView::all.
+[[nodiscard]] StringBlocks join_strings(std::span<const StringsView> parts, const std::shared_ptr<Pool>& pool);
+
 /// The first value whose offsets fall or lie outside of `size`; nothing if there is none.
 [[nodiscard]] std::optional<std::size_t> first_outside(std::span<const std::int64_t> offsets,
                                                        std::uint64_t size) noexcept;

@@ -70,6 +70,24 @@ void test_joining() {
     check(values_of(join_values({}, pool).view()).empty());
 }
 
+void test_joining_columns() {
+    const std::vector<std::string> all = many();
+    const StringBlocks blocks = built(all);
+    const StringsView whole = blocks.view();
+    const auto part = [&whole](std::size_t first, std::size_t stop) {
+        return StringsView{whole.data, whole.offsets.subspan(first, stop - first + 1)};
+    };
+    for (const std::size_t cut : {std::size_t{0}, std::size_t{1}, std::size_t{250}, all.size()}) {
+        const std::vector<StringsView> parts = {part(cut, all.size()), part(cut, cut), {}, part(0, cut)};
+        std::vector<std::string> expected(all.begin() + static_cast<std::ptrdiff_t>(cut), all.end());
+        expected.insert(expected.end(), all.begin(), all.begin() + static_cast<std::ptrdiff_t>(cut));
+        const StringBlocks joined = join_strings(parts, pool);
+        check(values_of(joined.view()) == expected && joined.count == all.size());
+        check(joined.view().offsets.front() == 0 && joined.size == whole.all().size());
+    }
+    check(join_strings({}, pool).count == 0);
+}
+
 void test_taking() {
     const std::vector<std::string> all = many();
     const StringBlocks blocks = built(all);
@@ -132,6 +150,8 @@ void test_hostile_offsets() {
         check(fault_of([&] { compare_strings(view, Bytes{}, {&same, 1}); }).fault == Fault::range);
         check(fault_of([&] { hash_strings(view, 0, 1, {&hash, 1}); }).fault == Fault::range);
         check(fault_of([&] { (void)first_not_utf8(view); }).fault == Fault::range);
+        const std::vector<StringsView> views = {view};
+        check(fault_of([&] { (void)join_strings(views, pool); }).fault == Fault::range);
     }
     const std::vector<std::int64_t> later{0, 4, 3, 10}, above{3, 3, 10};
     check(first_outside(later, data.size()) == 1);
@@ -144,6 +164,7 @@ void test_hostile_offsets() {
 int main() {
     test_building();
     test_joining();
+    test_joining_columns();
     test_taking();
     test_comparing_and_hashing();
     test_checking_text();

@@ -1,16 +1,15 @@
 """Whether threads should make the batches of a loader, found by trying both ways.
 
-Threads pay if batches are expensive, native and small enough for the caches. They do not pay if passing a batch from one core to another costs more
-than making it, if Python code makes the batches and holds the interpreter lock, or if other programs use the cores. Formats and sizes do not
-distinguish these cases, but the clock does: the time from one request of the consumer to the next, for each example, includes all of these costs,
-and the consumer's own work.
+Threads pay if batches are expensive, native and small enough for the caches. They do not pay if passing a batch between cores costs more than making
+it, if Python code makes the batches, or if other programs use the cores. Formats and sizes do not distinguish these cases, but the clock does: the
+time from one request of the consumer to the next, for each example, includes all of these costs, and the consumer's own work.
 
 So a loader whose ``threads`` were left out makes its first batches itself, as with ``threads=0``. If reading one takes long beside passing it
 between cores, threads take over; else the loader goes on by itself. Then it *tests* the other way: a segment of jobs made in that way is compared
 with the segments around it, which meet the same other programs, and the median of such comparisons decides. Tests go on for as long as the loader
 runs: rarely where they agree with the choice, soon again where they do not. The first jobs of a test and after it are not compared, because threads
-in use again fill new memory. What tests cost is a small share of the time. So a choice that a busy machine made, or that another consumer has made
-wrong, does not last. The order, the contents of the batches and the state never depend on the choice.
+in use again fill new memory. So a choice that a busy machine or another consumer has made wrong does not last. The order, the contents of the
+batches and the state never depend on the choice.
 """
 
 from __future__ import annotations
@@ -39,7 +38,8 @@ VERY_DEAR, DEAREST = 10, 100  # if a batch takes this many times as long, the se
 CLEAR = 0.67
 """Two comparisons are enough to choose threads if both are below this ratio. Two slow ones are not: they may have waited for the disk."""
 SAME_EFFORT = 0.75
-"""One is enough, even that with the first jobs of a test, if threads also use this share of the processor time: else the other was slow by chance."""
+"""One is enough, even that with the first jobs of a test, if threads also use this share of the processor time: else the other was slow by chance.
+One is enough to do without threads, too, if they take ``CLEARLY`` as long and the inverse of this share: waiting for the disk takes no processor time."""
 LEAST = 3  # comparisons that are enough otherwise
 RECENT = 5  # the latest ones, whose median decides
 EFFORTS = 16  # the latest comparisons of processor time, which are less exact
@@ -86,10 +86,12 @@ def _is_alike(first: float, second: float, factor: float) -> bool:
     return first / factor < second < first * factor
 
 
-def _is_plain(threads: Segment, inline: Segment) -> bool:
-    """Whether one comparison is enough to choose threads."""
+def _is_plain(threads: Segment, inline: Segment, *, to_threads: bool) -> bool:
+    """Whether one comparison is enough to choose threads, or to do without them."""
     used, used_alone = threads.effort or 0, inline.effort or float("inf")  # None: not known
-    return threads.cost < CLEAR * inline.cost and used > SAME_EFFORT * used_alone
+    if to_threads:
+        return threads.cost < CLEAR * inline.cost and used > SAME_EFFORT * used_alone
+    return threads.cost > CLEARLY * inline.cost and used * SAME_EFFORT > used_alone
 
 
 class ThreadChoice:
@@ -222,9 +224,10 @@ class ThreadChoice:
         if settles:
             self._segments[by_threads] = Segment()
             self._settling.append(segment)
-        if by_threads and not self.kept and self._before is not None and _is_plain(segment, self._before):
+        before = self._before
+        if by_threads and not self.kept and before is not None and _is_plain(segment, before, to_threads=True):
             self._segments[by_threads] = Segment()
-            self._compare(segment, self._before)
+            self._compare(segment, before)
             self._choose(kept=True)
             self._pause_after(segment, agrees=True)
         elif not settles:
@@ -312,16 +315,18 @@ class ThreadChoice:
         around = Segment()
         for name in ("ns", "cpu_ns", "clocked_ns", "examples"):
             setattr(around, name, sum(getattr(other, name) for other in others))
-        self._compare(*((around, test) if self.kept else (test, around)))
+        threads, inline = (around, test) if self.kept else (test, around)
+        self._compare(threads, inline)
         limit = self._limit() * SLACK if self.kept else self._limit() / SLACK
         latest = list(self._ratios)[-1 if len(self._ratios) >= LEAST else 0 :]  # Few ones must agree with each other.
         agrees = all((ratio <= limit) is self.kept for ratio in latest)
-        self._pause = max(2 * self._pause, LEAST_PAUSE) if agrees else 1
-        self._usual, self._unusual = around.cost, 0
-        is_clear = len(self._ratios) == LEAST - 1 and max(self._ratios) < CLEAR
-        if (is_clear or len(self._ratios) >= LEAST) and (median(self._ratios) <= limit) is not self.kept:
+        self._pause, self._usual, self._unusual = max(2 * self._pause, LEAST_PAUSE) if agrees else 1, around.cost, 0
+        is_plain = bool(self.kept) and len(self._ratios) < LEAST and _is_plain(threads, inline, to_threads=False)
+        is_clear = is_plain or (len(self._ratios) == LEAST - 1 and max(self._ratios) < CLEAR)
+        changes = (is_clear or len(self._ratios) >= LEAST) and (median(self._ratios) <= limit) is not self.kept
+        if changes:
             self._choose(kept=not self.kept)
-        self._pause_after(test, agrees=agrees)
+        self._pause_after(test, agrees=agrees or (changes and is_plain))
 
     def _compare(self, threads: Segment, inline: Segment) -> None:
         self._costs[True].append(threads.cost)

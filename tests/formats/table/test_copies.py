@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace import Ragged, Strings, _native
-from headrace.contracts.values import take_rows
+from headrace.contracts.values import join, take_rows
 from headrace.errors import CorruptRecord, Where
 from headrace.formats.table import copies
 from headrace.formats.table.copies import RowCopier
@@ -75,6 +75,61 @@ def test_picked_rows_are_those_of_each_column(names, indices):
     assert list(found) == names
     for name in names:
         _same(found[name], take_rows(COLUMNS[name], wanted))
+
+
+some_parts = st.lists(st.tuples(st.integers(0, ROWS), st.integers(0, ROWS)).map(sorted), min_size=1, max_size=4)
+
+
+@given(some_columns, some_parts)
+def test_rows_of_blocks_are_joined_as_their_slices_are(names, parts):
+    blocks = [{name: COLUMNS[name][shift:] for name in names} for shift in range(len(parts))]  # different memory
+    parts = [(begin, max(begin, end - shift)) for shift, (begin, end) in enumerate(parts)]
+    found = RowCopier.join([(RowCopier(block), *part) for block, part in zip(blocks, parts, strict=True)])
+    assert list(found) == names
+    for name in names:
+        slices = [block[name][begin:end] for block, (begin, end) in zip(blocks, parts, strict=True)]
+        _same(found[name], join(slices))
+
+
+def test_blocks_whose_columns_differ_are_joined_too():
+    text, data = Strings.from_values(["a", "bc"]), Strings.from_values([b"a", b"bc"])
+    numbers = np.arange(2, dtype=np.int16)
+    for one, other in [
+        ({"x": numbers}, {"x": numbers.astype(np.int64)}),
+        ({"x": numbers}, {"x": np.array([2**40, 1.5], object)}),
+        ({"x": text, "y": numbers}, {"x": data, "y": numbers}),
+        ({"x": numbers}, {"x": text}),
+    ]:
+        found = RowCopier.join([(RowCopier(one), 1, 2), (RowCopier(other), 0, 2)])
+        for name in one:
+            expected = [*one[name][1:2], *other[name]]
+            assert list(found[name]) == expected
+
+
+def test_joined_columns_are_of_one_kind():
+    def columns(*arrays):
+        return _native.Columns(list(arrays), Strings)
+
+    text, data = Strings.from_values(["a", "bc"]), Strings.from_values([b"a", b"bc"])
+    one = columns(np.arange(4, dtype=np.int16), text)
+    assert [len(column) for column in _native.join_rows([(one, 0, 2), (one, 1, 1), (one, 1, 2)])] == [3, 3]
+    assert _native.join_rows([(one, 2, 2)])[1].to_list() == []
+    for other in [
+        columns(np.arange(4, dtype=np.int16)),
+        columns(text, np.arange(4, dtype=np.int16)),
+        columns(np.arange(4, dtype=np.uint16), text),
+        columns(np.zeros((4, 1), np.int16), text),
+        columns(np.arange(4, dtype=np.int16), data),
+    ]:
+        assert _native.join_rows([(one, 0, 1), (other, 0, 1)]) is None
+    for first, stop, error in [(0, 3, IndexError), (2, 1, ValueError), (-1, 1, TypeError)]:
+        with pytest.raises(error):
+            _native.join_rows([(one, 0, 1), (one, first, stop)])
+    for parts in [[], [(one, 0)], [(None, 0, 1)], [(text, 0, 1)], [one]]:
+        with pytest.raises((TypeError, ValueError)):
+            _native.join_rows(parts)
+    wide = columns(np.empty((2**40, 0), np.int8))
+    assert _native.join_rows([(wide, 0, 2**40)] * 3)[0].shape == (3 * 2**40, 0)
 
 
 def test_rows_that_are_not_there():

@@ -127,37 +127,34 @@ class RowBlocks(ABC):
 
     def _run(self, start: int, stop: int, names: tuple[str, ...]) -> Batch:
         """The rows from ``start`` to ``stop``: slices of blocks."""
-        firsts = self._firsts
-        recent = self._recent
-        if recent is None or recent.names != names or not (recent.first <= start and stop <= recent.stop):
-            block = int(firsts.searchsorted(start, side="right")) - 1
-            columns = self._block(block, names, until=block + 1 + self._blocks_ahead())
-            first, end = int(firsts[block]), int(firsts[block + 1])
-            size = sum(map(size_of, columns.values()))
-            if recent is not None and recent.stop <= first <= recent.stop + stop - start:
-                self._kept.pass_on(size, size * len(self) // max(end - first, 1))
-            recent = self._recent = _Recent(names, first, end, size, RowCopier({name: columns[name] for name in names}))
-            if stop > end:
-                return self._across(start, stop, names, block, columns)
-        return recent.copier.copy(start - recent.first, stop - recent.first)
+        block = self._recent
+        if block is None or block.names != names or not block.first <= start < block.stop:
+            block = self._enter(int(self._firsts.searchsorted(start, side="right")) - 1, names, stop - start)
+        if stop <= block.stop:
+            return block.copier.copy(start - block.first, stop - block.first)
+        parts = [(block.copier, start - block.first, block.stop - block.first)]
+        while block.stop < stop:
+            number = int(self._firsts.searchsorted(block.stop, side="right")) - 1  # Blocks may be empty.
+            block = self._enter(number, names, stop - start)
+            parts.append((block.copier, 0, min(stop, block.stop) - block.first))
+        return RowCopier.join(parts)
+
+    def _enter(self, number: int, names: tuple[str, ...], gap: int) -> _Recent:
+        """Begin to read a block in order. It follows the block before if at most ``gap`` rows are between them."""
+        columns = self._block(number, names, until=number + 1 + self._blocks_ahead())
+        first, stop = int(self._firsts[number]), int(self._firsts[number + 1])
+        size = sum(map(size_of, columns.values()))
+        before = self._recent
+        if before is not None and before.stop <= first <= before.stop + gap:
+            self._kept.pass_on(size, size * len(self) // max(stop - first, 1))
+        copier = RowCopier({name: columns[name] for name in names})
+        found = self._recent = _Recent(names, first, stop, size, copier)
+        return found
 
     def _blocks_ahead(self) -> int:
         """How many blocks after the next one a thread may decode that would wait otherwise: as many as are surely kept until they are read."""
         recent = self._recent
         return 0 if recent is None else min(AHEAD_BYTES // max(recent.size, 1), MOST_AHEAD)
-
-    def _across(self, start: int, stop: int, names: tuple[str, ...], block: int, columns: Batch) -> Batch:
-        """The rows from ``start``, in a block of these columns, to ``stop``, in a later one."""
-        firsts = self._firsts
-        last = int(firsts.searchsorted(stop - 1, side="right")) - 1
-        parts: dict[str, list[Any]] = {name: [] for name in names}
-        for number in range(block, last + 1):
-            first, end = int(firsts[number]), int(firsts[number + 1])
-            if number > block:
-                columns = self._block(number, names, until=number + 1 + self._blocks_ahead())
-            for name in names if first < end else ():
-                parts[name].append(columns[name][max(start - first, 0) : min(stop, end) - first])
-        return {name: join(pieces) for name, pieces in parts.items()}
 
     def _pick(self, indices: Indices, which: Indices, blocks: list[int], names: tuple[str, ...]) -> Batch:
         """Rows of single blocks."""

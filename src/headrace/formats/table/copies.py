@@ -36,10 +36,30 @@ class RowCopier:
 
     def __init__(self, columns: Mapping[str, Any]) -> None:
         self.names: tuple[str, ...] = tuple(columns)
+        self._columns = columns
         simple = {name: column for name, column in columns.items() if _is_numbers(column) or _is_flat_text(column)}
         self._simple = tuple(simple)
         self._copier = _native.Columns(list(simple.values()), Strings) if simple else None
         self._others = {name: column for name, column in columns.items() if name not in simple}
+
+    @classmethod
+    def join(cls, parts: Sequence[tuple[RowCopier, int, int]]) -> Batch:
+        """The rows of several blocks, end to end. All blocks have the same columns.
+
+        Args:
+            parts: Of each block: what copies its rows, the first of them, and the one after the last.
+        """
+        first = parts[0][0]
+        alike = {(copier._simple, copier.names) for copier, _, _ in parts} == {(first._simple, first.names)}
+        simple = [(copier._copier, begin, end) for copier, begin, end in parts if copier._copier is not None]
+        joined = _native.join_rows(simple) if alike and simple else None
+        done = {} if joined is None else dict(zip(first._simple, joined, strict=True))
+        others = {
+            name: join([copier._columns[name][begin:end] for copier, begin, end in parts])
+            for name in first.names
+            if name not in done
+        }
+        return first._joined(done, others)
 
     def copy(self, begin: int, end: int) -> Batch:
         """The rows from ``begin`` to ``end``."""
