@@ -35,14 +35,24 @@ def test_default_locations(monkeypatch, tmp_path):
     assert cache_folder("index").is_dir()
 
 
-def test_only_a_cache_folder_needs_platformdirs():
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere, platformdirs is asked")
+@pytest.mark.parametrize(
+    ("given", "is_asked"), [(None, False), ("{}/x", False), ("", False), ("relative", True), (" ", True)]
+)
+def test_the_default_folder_is_that_of_platformdirs_which_is_seldom_imported(tmp_path, given, is_asked):
     code = (
         "import sys; import headrace as hr; hr.Loader; early = 'platformdirs' in sys.modules;"
-        "from headrace.io.cache.folder import cache_folder; cache_folder('index'); print(early, 'platformdirs' in sys.modules)"
+        "from headrace.io.cache.folder import cache_folder; found = cache_folder('index');"
+        "late = 'platformdirs' in sys.modules; import platformdirs;"
+        "print(early, late, str(found.parent) == platformdirs.user_cache_dir('headrace', appauthor=False))"
     )
-    environment = {name: value for name, value in os.environ.items() if name != "HEADRACE_CACHE_DIR"}
-    out = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    assert out.stdout == "False True\n"
+    unset = ("HEADRACE_CACHE_DIR", "XDG_CACHE_HOME")
+    environment = {name: value for name, value in os.environ.items() if name not in unset}
+    environment |= {"HOME": str(tmp_path)} | ({} if given is None else {"XDG_CACHE_HOME": given.format(tmp_path)})
+    out = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    assert out.stdout == f"False {is_asked} True\n"
 
 
 def test_it_may_be_deleted_at_any_time(tmp_path, monkeypatch):

@@ -8,6 +8,7 @@ import importlib
 import json
 import os
 import struct
+import sys
 import warnings
 from collections.abc import Iterator
 from contextvars import ContextVar
@@ -52,8 +53,7 @@ def cache_folder(part: str) -> Path:
     """The folder for one kind of cached file. It exists and is writable.
 
     ``HEADRACE_CACHE_DIR`` if set, else ``headrace`` in the platform's cache folder (``XDG_CACHE_HOME`` or ``~/.cache`` on Linux,
-    ``~/Library/Caches``, ``%LOCALAPPDATA%``). If that is not writable, a temporary folder of this user, with one
-    warning.
+    ``~/Library/Caches``, ``%LOCALAPPDATA%``). If that is not writable, a temporary folder of this user, with one warning.
 
     Raises:
         UnsupportedData: ``HEADRACE_CACHE_DIR`` is a URL.
@@ -61,7 +61,11 @@ def cache_folder(part: str) -> Path:
     base = os.path.expanduser(os.environ.get("HEADRACE_CACHE_DIR", ""))
     if base and ":/" in base:
         local_path(base, "HEADRACE_CACHE_DIR, a folder")
-    return _writable(base or _platform_folder(os.environ.get("XDG_CACHE_HOME"), os.environ.get("HOME")), part)
+    given, home = os.environ.get("XDG_CACHE_HOME"), os.environ.get("HOME")
+    if not base and sys.platform == "linux" and os.path.isabs(given or home or ""):
+        # As platformdirs says, whose import takes half of the time in which a new process opens a small file.
+        base = os.path.join(given or os.path.join(home or "", ".cache"), "headrace")
+    return _writable(base or _platform_folder(given, home), part)
 
 
 def cache_key(*parts: object) -> str:
@@ -128,8 +132,7 @@ def _free_bytes(folder: Path) -> int:
 
 @functools.lru_cache(maxsize=2)
 def _platform_folder(*_settings: str | None) -> str:
-    """The platform's cache folder, cached per environment: looking it up takes 40 microseconds."""
-    # Imported here, because most imports of headrace never need a cache folder.
+    """The platform's cache folder, cached per environment: looking it up takes 40 microseconds, after the import."""
     platformdirs = importlib.import_module("platformdirs")
     return str(platformdirs.user_cache_dir("headrace", appauthor=False))
 
