@@ -338,7 +338,8 @@ def walk(folder: str | os.PathLike[str]) -> Iterator[tuple[str, list[str], list[
 def boot_id() -> str:
     """An identifier that changes at every boot; empty if the system has none."""
     try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        # As UTF-8, whose codec is there: that of ASCII would be imported, which takes a millisecond.
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
     except OSError:
         return ""
 

@@ -67,7 +67,7 @@ MAPPINGS = 65_530
 def most_mapped() -> int:
     """How many files this process maps at once if it needs them: half of what the system allows, because memory and libraries need mappings too."""
     try:
-        with open("/proc/sys/vm/max_map_count", encoding="ascii") as file:
+        with open("/proc/sys/vm/max_map_count", encoding="utf-8") as file:
             return int(file.read()) // 2
     except (OSError, ValueError):
         return MAPPINGS // 2
