@@ -273,7 +273,8 @@ def _chance(tables: dict[str, Table]) -> str:
 
 
 def _said(ratio: Ratio) -> str:
-    return f"{ratio.times:.3g} x {ratio.peer}, `{_shape(ratio.row)}`"
+    times = f"{ratio.times:.3g}" if ratio.times < 1000 else f"{ratio.times:,.0f}"  # not 1.15e+03
+    return f"{times} x {ratio.peer}, `{_shape(ratio.row)}`"
 
 
 def _shape(name: str) -> str:

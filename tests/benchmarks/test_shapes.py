@@ -243,6 +243,17 @@ def test_systems_take_turns_and_threads_are_compared(run, monkeypatch):
     assert "by chance" in found.table()
 
 
+@pytest.mark.parametrize(("rows", "said"), [(8, "0.8 x NumPy"), (8850, "885 x NumPy"), (11505, "1,150 x NumPy")])
+def test_large_ratios_are_written_out(rows, said):
+    def result(name, role, rows):
+        timing = Timing(epoch_s=1.0, first_s=None, wall_s=1.0, cpu_s=1.0, rows=rows)
+        return SystemResult(name=name, role=role, timings=[timing])
+
+    table = {OURS: result(OURS, "headrace", rows), NUMPY: result(NUMPY, "peer", 10)}
+    found = Sweep(command="run", setting={}, tables={"npy 1f32[3]": table})
+    assert f"**Best: {said}, `npy 1f32[3]" in found.headline()
+
+
 def test_results_without_the_second_measurement_of_no_threads_can_still_be_read():
     timing = Timing(epoch_s=1.0, first_s=None, wall_s=1.0, cpu_s=1.0, rows=10)
     table = {name: SystemResult(name=name, role="headrace", timings=[timing]) for name in (OURS, ALONE)}
