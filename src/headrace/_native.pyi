@@ -159,6 +159,14 @@ def cut_batch(batch: dict[str, Any], strings: type, ragged: type, size: int, cou
     `count` parts of `size` rows each: slices of the columns. `strings` and `ragged` are the classes of columns of text and of rows that vary in length, whose slices are made here.
     """
 
+def list_examples(names: tuple[Any, ...], columns: list[list[Any]]) -> list[dict[Any, Any]]:
+    """A dict for each row of some columns, by their names."""
+
+def split_examples(examples: Sequence[Any], names: tuple[Any, ...]) -> list[list[Any]] | None:
+    """
+    The values of each of these features in some examples. None if an example is no dict, or has other features.
+    """
+
 def measure_batch(batch: dict[str, Any], strings: type, ragged: type, rows: int) -> tuple[int, bool] | None:
     """
     The bytes of columns that have `rows` rows, and whether all are arrays. None if one has other rows, or is neither an array nor of these classes.

@@ -1,3 +1,6 @@
+import collections
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,12 +12,13 @@ from headrace.contracts.strings import Strings
 from headrace.contracts.values import (
     POOLED_BYTES,
     Ragged,
-    RowSizer,
-    SizeEstimate,
     bytes_of,
+    columns_of,
     copy_pooled,
     cut_batch,
     join,
+    list_examples,
+    stack_plain,
     take_rows,
 )
 
@@ -386,69 +390,6 @@ def test_bytes_of_columns():
     assert bytes_of({"sparse": sparse.csr_array(np.eye(4))}) == 32
 
 
-@given(st.lists(st.integers(1, 1000), min_size=2, max_size=60), st.integers(1, 8), st.integers(1, 70), st.data())
-def test_an_estimate_of_sizes_in_proportion(sizes, step, count, data):
-    """Examples that have three times the bytes that they are stored in: as many as fit are read together, found by halving. What
-    is known of later ones from an earlier question changes nothing.
-    """
-    ends = np.cumsum([0, *sizes])
-    stored = lambda first, stop: int(ends[min(stop, len(sizes))] - ends[min(first, len(sizes))])  # noqa: E731
-    estimate = SizeEstimate(stored)
-    first, most = data.draw(st.integers(0, len(sizes) - 1)), data.draw(st.integers(1, 20_000))
-    assert estimate.fitting(first, step, count, most) == count  # nothing is known
-    begin = data.draw(st.integers(0, len(sizes) - 1))
-    stop = data.draw(st.integers(begin + 1, len(sizes)))
-    estimate.note(begin, stop, 3 * stored(begin, stop))
-    for at in data.draw(st.lists(st.integers(0, first), max_size=3)):
-        estimate.fitting(at, data.draw(st.integers(1, 8)), data.draw(st.integers(2, 9)), most)
-    found = estimate.fitting(first, step, count, most)
-    halves = [count >> times for times in range(count.bit_length())]
-    assert found in halves
-    assert found == 1 or 3 * stored(first, first + found * step) <= most
-    assert found == count or 3 * stored(first, first + halves[halves.index(found) - 1] * step) > most
-
-
-def test_an_estimate_of_unknown_sizes():
-    unknown = SizeEstimate(lambda first, stop: 0)
-    unknown.note(0, 4, 1 << 40)
-    assert unknown.fitting(4, 4, 64, 1) == 64
-
-    def fails(first, stop):
-        raise OSError("the index is damaged")
-
-    failing = SizeEstimate(fails)
-    failing.note(0, 4, 100)
-    assert (failing.fitting(4, 4, 64, 1000), failing.fitting(4, 4, 1, 1000)) == (1, 1)
-
-
-def test_small_examples_are_looked_at_together():
-    """Asking takes longer than reading some of them."""
-    asked = []
-    estimate = SizeEstimate(lambda first, stop: asked.append((first, stop)) or 10 * (stop - first))
-    estimate.note(0, 100, 1000)
-    assert [estimate.fitting(at, 5, 20, 1 << 20) for at in range(100, 6_500, 100)] == [20] * 64
-    assert asked == [(0, 100), (100, 200), (100, 6500)]
-    assert estimate.fitting(6_500, 5, 20, 1 << 20) == 20
-    assert len(asked) == 6
-    assert estimate.fitting(6_500, 1 << 18, 20, 1 << 20) == 1
-
-
-def test_rows_held_at_once():
-    sizer = RowSizer(64, 1024, 64 << 20)
-    assert sizer.rows == 64
-    sizer.note(0, 64, 64 << 20)
-    assert sizer.rows == 64
-    sizer.note(64, 64, 640)
-    assert sizer.rows == 1024
-    sizer.note(128, 1, 1 << 40)
-    assert sizer.rows == 1
-    sizer.note(129, 1, 0)
-    assert sizer.rows == 1024
-    assert sizer.take(130, 10_000) == 1024
-    assert sizer.take(130, 140) == 10
-    assert RowSizer(64, 16, 1).rows == 16
-
-
 @pytest.mark.parametrize(
     ("rows", "values"),
     [
@@ -557,3 +498,123 @@ def test_what_is_no_row_is_named(rows, found):
     for dtype in (None, "int64", object):
         with pytest.raises(TypeError, match=f"expected rows that are arrays or lists, found {found}"):
             Ragged.from_list(rows, dtype)
+
+
+SHAPES = st.tuples(st.integers(0, 3), st.integers(0, 3))
+PLAIN = st.sampled_from(
+    ["bool", "uint8", "int8", "int16", "uint64", "int64", "float16", "float32", "float64", "complex64"]
+)
+
+
+@given(PLAIN, st.integers(1, 6), SHAPES, st.booleans(), st.integers(0, 9))
+def test_arrays_of_one_dtype_are_stacked_as_numpy_does(dtype, count, shape, turns, seed):
+    rng = np.random.default_rng(seed)
+    arrays = [rng.integers(0, 2, shape).astype(dtype) for _ in range(count)]
+    arrays[1:] = [np.asfortranarray(array) for array in arrays[1:]] if turns else arrays[1:]
+    found = stack_plain(arrays)
+    assert found.dtype == dtype
+    assert found.flags.c_contiguous
+    assert found.tolist() == np.stack(arrays).tolist()
+    assert not any(np.shares_memory(found, array) for array in arrays)
+
+
+@given(PLAIN, st.lists(st.integers(0, 4), min_size=2, max_size=6), st.integers(0, 3))
+def test_arrays_that_differ_in_length_become_ragged(dtype, lengths, width):
+    arrays = [np.full((length, width), number).astype(dtype) for number, length in enumerate(lengths)]
+    found = stack_plain(arrays)
+    plain = np.stack(arrays) if len(set(lengths)) == 1 else Ragged.from_list(arrays)
+    assert type(found) is type(plain)
+    assert found.dtype == dtype
+    assert [row.tolist() for row in found] == [array.tolist() for array in arrays]
+
+
+@given(st.lists(st.integers(-(1 << 63), (1 << 63) - 1), min_size=1), PLAIN)
+def test_numbers_of_one_type_become_an_array(numbers, dtype):
+    assert stack_plain(numbers).tolist() == numbers
+    assert stack_plain(list(map(float, numbers))).tolist() == list(map(float, numbers))
+    scalars = list(np.array(numbers).astype("int8").astype(dtype))
+    assert stack_plain(scalars).dtype == dtype
+    assert stack_plain(scalars).tolist() == [scalar.item() for scalar in scalars]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [1 << 63],
+        ["text"],
+        [b"bytes"],
+        [None],
+        [[1, 2]],
+        [np.array("text")],
+        [np.array(["text"])],
+        [np.array([None])],
+        [np.array(3)],  # of no axis
+        [np.zeros(2, ">f4")],
+        [np.zeros((2, 3)).T],
+        [np.zeros(2, "M8[s]")],
+        [np.datetime64(1, "s"), np.datetime64(1, "D")],
+        [np.timedelta64(1, "s"), np.timedelta64(1, "D")],
+        [np.ma.zeros(2)],
+        [np.zeros(2, "f4"), np.zeros(2, "f8")],
+        [np.zeros(2, "f4"), np.zeros(3, "f8")],
+        [np.zeros((2, 3)), np.zeros((2, 4))],
+        [np.zeros(2), np.zeros((2, 2))],
+        [np.zeros(2), np.zeros(())],
+        [1, True],
+        [1, np.int64(1)],
+        [np.int32(1), np.int64(1)],
+        [np.zeros(2), [1, 2]],
+    ],
+)
+def test_other_values_are_not_stacked_so(values):
+    assert stack_plain(values) is None
+
+
+class Examples(dict):
+    """A mapping of a class of its own."""
+
+
+def test_values_of_each_feature():
+    examples = [{"a": 1, "b": "x"}, {"b": "y", "a": 2}]
+    columns = {"b": ["x", "y"], "a": [1, 2]}
+    assert list(columns_of(examples, ("b", "a")).items()) == list(columns.items())
+    assert columns_of(tuple(examples), ("b", "a")) == columns
+    assert columns_of([Examples(example) for example in examples], ("b", "a")) == columns
+    assert columns_of([collections.defaultdict(int, example) for example in examples], ("b", "a")) == columns
+    assert columns_of([{}, {}], ()) == {}
+    for other in ({"a": 1}, {"a": 1, "c": 2}, {"a": 1, "b": 2, "c": 3}, collections.defaultdict(int, a=1)):
+        assert columns_of([*examples, other], ("b", "a")) is None
+    with pytest.raises(ZeroDivisionError):
+        columns_of([{1: 2, 2: 3}], (Unequal(), 2))
+
+
+class Unequal:
+    """A name whose comparison fails."""
+
+    def __hash__(self):
+        return 1
+
+    def __eq__(self, other):
+        raise ZeroDivisionError
+
+
+def test_examples_of_columns():
+    values = [object(), object()]
+    examples = list_examples(("b", "a"), [values, [1, 2]])
+    assert [list(example.items()) for example in examples] == [
+        [("b", values[0]), ("a", 1)],
+        [("b", values[1]), ("a", 2)],
+    ]
+    assert list_examples(("b",), [[]]) == list_examples((), []) == []
+    for columns in ([[1]], [[1], [2, 3]], [[1], (2,)], [3, [1]]):
+        with pytest.raises(ValueError, match="a list for each name, all of one length"):
+            list_examples(("b", "a"), columns)
+
+
+def test_neither_keeps_references():
+    value = object()
+    before = sys.getrefcount(value)
+    examples = list_examples(("a",), [[value] * 3])
+    assert columns_of(examples, ("a",)) == {"a": [value] * 3}
+    del examples
+    assert sys.getrefcount(value) == before

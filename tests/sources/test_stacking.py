@@ -230,11 +230,11 @@ def test_arrays_of_one_shape_are_stacked_as_by_numpy(dtype, shape):
         arrays = [
             np.full(shape, at, dtype) if dtype in ("f2", "O", ">i4") else np.zeros(shape, dtype) for at in range(count)
         ]
-        found, wanted = stacking._stack_alike(arrays, {array.dtype for array in arrays}), np.stack(arrays)
+        found, wanted = stacking._join(arrays, {array.dtype for array in arrays}, arrays, "x"), np.stack(arrays)
         assert (found.dtype, found.shape, found.tolist()) == (wanted.dtype, wanted.shape, wanted.tolist())
         assert not any(np.shares_memory(found, array) for array in arrays)
     mixed = [np.zeros(shape, np.int8), np.ones(shape, np.float64)]
-    assert stacking._stack_alike(mixed, {array.dtype for array in mixed}).tolist() == np.stack(mixed).tolist()
+    assert stack([{"x": array} for array in mixed])["x"].tolist() == np.stack(mixed).tolist()
 
 
 @pytest.mark.parametrize("shape", [(4, 6, 3), (5, 7)])

@@ -249,10 +249,10 @@ def test_mappings_of_other_libraries_are_examples():
 
 
 def test_faults_of_stacking_are_named_by_the_example(stored, monkeypatch):
-    def fails(examples):
-        raise hr.SchemaMismatch(Where(record=len(examples) - 2, feature="i"), expected="text", found="5")
+    def fails(values, name, **_):
+        raise hr.SchemaMismatch(Where(record=len(values) - 2, feature=name), expected="text", found="5")
 
-    monkeypatch.setattr(user_functions, "stack", fails)
+    monkeypatch.setattr(user_functions, "stack_values", fails)
     with pytest.raises(hr.SchemaMismatch, match="expected text, found 5") as error:
         stored.map(dict).batch([3, 9, 7, 2])
     where = error.value.where

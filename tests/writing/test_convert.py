@@ -17,7 +17,8 @@ from PIL import Image
 from tests.io.file_server import serving
 
 import headrace as hr
-from headrace.contracts.values import RowSizer, size_of
+from headrace.contracts.protocols import RowSizer
+from headrace.contracts.values import size_of
 from headrace.writing import convert, sinks, units
 from headrace.writing.sinks import open_sink
 from headrace.writing.target import Target

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <utility>
@@ -126,6 +127,47 @@ nb::list cut(nb::dict batch, nb::handle strings, nb::handle ragged, Py_ssize_t s
     return parts;
 }
 
+/// An example for each row: a dict of what the columns hold there.
+nb::list list_examples(nb::tuple names, nb::list columns) {
+    std::vector<nb::object> values;
+    for (nb::handle column : columns) values.push_back(nb::borrow(column));
+    const auto size_of = [](const nb::object& column) {
+        return nb::isinstance<nb::list>(column) ? PyList_Size(column.ptr()) : -1;
+    };
+    const Py_ssize_t rows = values.empty() ? 0 : size_of(values.front());
+    const auto is_other = [&](const nb::object& column) { return size_of(column) != rows; };
+    if (values.size() != nb::len(names) || rows < 0 || std::ranges::any_of(values, is_other))
+        throw nb::value_error("a list for each name, all of one length");
+    nb::list examples;
+    for (Py_ssize_t row = 0; row < rows; ++row) {
+        nb::dict example;
+        for (std::size_t k = 0; k < values.size(); ++k)
+            example[names[k]] = owned(PySequence_GetItem(values[k].ptr(), row));
+        examples.append(std::move(example));
+    }
+    return examples;
+}
+
+/// The values of each feature, example by example; nothing if one is no dict, or has other features.
+std::optional<nb::list> split_examples(nb::sequence examples, nb::tuple names) {
+    const std::size_t width = nb::len(names);
+    std::vector<nb::list> columns(width);
+    for (Py_ssize_t row = 0; row < PySequence_Size(examples.ptr()); ++row) {
+        const nb::object example = owned(PySequence_GetItem(examples.ptr(), row));
+        if (!PyDict_CheckExact(example.ptr()) || nb::len(example) != width) return std::nullopt;
+        for (std::size_t k = 0; k < width; ++k) {
+            const nb::object name = names[k];
+            PyObject* const value = PyDict_GetItemWithError(example.ptr(), name.ptr());
+            if (value == nullptr && PyErr_Occurred() != nullptr) throw nb::python_error();
+            if (value == nullptr) return std::nullopt;
+            columns[k].append(nb::borrow(value));
+        }
+    }
+    nb::list found;
+    for (nb::list& column : columns) found.append(std::move(column));
+    return found;
+}
+
 struct Measured {
     Py_ssize_t rows;
     std::int64_t bytes;
@@ -191,6 +233,15 @@ void register_cut_batch(nb::module_& module) {
         "`count` parts of `size` rows each: slices of the columns. `strings` and `ragged` are the classes of columns "
         "of "
         "text and of rows that vary in length, whose slices are made here.");
+    module.def("list_examples", guarded(&list_examples), nb::arg("names"), nb::arg("columns"),
+               nb::sig("def list_examples(names: tuple[typing.Any, ...], columns: list[list[typing.Any]]) -> "
+                       "list[dict[typing.Any, typing.Any]]"),
+               "A dict for each row of some columns, by their names.");
+    module.def("split_examples", guarded(&split_examples), nb::arg("examples"), nb::arg("names"),
+               nb::sig("def split_examples(examples: collections.abc.Sequence[typing.Any], names: tuple[typing.Any, "
+                       "...]) -> list[list[typing.Any]] | None"),
+               "The values of each of these features in some examples. None if an example is no dict, or has other "
+               "features.");
     module.def("measure_batch", guarded(&measure), nb::arg("batch"), nb::arg("strings"), nb::arg("ragged"),
                nb::arg("rows"),
                nb::sig("def measure_batch(batch: dict[str, typing.Any], strings: type, ragged: type, rows: int) -> "

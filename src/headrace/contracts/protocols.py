@@ -1,4 +1,4 @@
-"""What the layers ask of each other, and what a source may offer a loader besides batches: a protocol of one member each."""
+"""What the layers ask of each other, and what a source may offer a loader besides batches; and how many examples to read at once, by their sizes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ __all__ = [
     "ReadsBatches",
     "ReadsChecked",
     "ReadsRuns",
+    "RowSizer",
     "Sampler",
+    "SizeEstimate",
     "SourceLike",
     "Streams",
     "class_defines",
@@ -44,6 +46,8 @@ __all__ = [
     "reads_batches",
 ]
 
+MOST_AHEAD = 64
+"""How many times as many examples as were asked about are looked at together where they are small."""
 TABLES = ("__array__", "__arrow_c_stream__", "with_format", "write_datasink")
 """An attribute of what holds examples: arrays, frames and tables, datasets of Hugging Face and of Ray Data."""
 
@@ -323,3 +327,74 @@ class Sampler(Protocol):
     def __len__(self) -> int: ...
     def indices(self, epoch: int, start: int, stop: int, /) -> Indices:
         """``int64 (stop - start,)``: the indices at positions ``start`` up to ``stop`` of one epoch, each from 0 to below the source's length."""
+
+
+class SizeEstimate:
+    """Estimates how many bytes examples will have, from the bytes that they take where they are stored.
+
+    Args:
+        stored_bytes: As :class:`KnowsSizes` has it.
+    """
+
+    __slots__ = ("_latest", "_small", "_stored_bytes")
+
+    def __init__(self, stored_bytes: Callable[[int, int], int]) -> None:
+        self._stored_bytes = stored_bytes
+        self._latest: tuple[int, int, int] | None = None
+        self._small = range(0)
+        """Examples that fit into one job all together, so that no part of them has to be looked at."""
+
+    def note(self, first: int, stop: int, size: int) -> None:
+        """Note that the examples from ``first`` up to ``stop`` have ``size`` bytes."""
+        self._latest = first, stop, size
+
+    def fitting(self, first: int, step: int, count: int, most_bytes: int) -> int:
+        """How many of ``count`` steps of ``step`` examples from ``first`` on to read together, at least 1, so that they have at most
+        ``most_bytes``, which is the same each time. As many as were asked for where too little is known.
+        """
+        small = self._small
+        if count <= 1 or self._latest is None or small.start <= first <= first + count * step <= small.stop:
+            return count
+        begin, end, size = self._latest
+        try:
+            # Both sides in bytes of a batch times bytes in a file, which needs no division. Nothing is too large if a size is unknown.
+            most = most_bytes * self._stored_bytes(begin, end) or 1 << 200
+            found = size * self._stored_bytes(first, first + count * step)
+            while found > most and count > 1:
+                count //= 2
+                found = size * self._stored_bytes(first, first + count * step)
+            ahead = count * step * min(most // max(found, 1), MOST_AHEAD)
+            if size * self._stored_bytes(first, first + ahead) <= most:
+                self._small = range(first, first + ahead)
+        except Exception:  # noqa: BLE001 - such as a damaged index, which reading the examples reports
+            return 1
+        return count
+
+
+class RowSizer:
+    """Finds how many examples to hold in memory at once, by the size of earlier ones.
+
+    Args:
+        first_rows: How many at first.
+        most_rows: The most.
+        most_bytes: About the most bytes that they may have.
+        stored_bytes: As for :class:`SizeEstimate`: then examples that are far larger than the ones before count as that.
+    """
+
+    def __init__(
+        self, first_rows: int, most_rows: int, most_bytes: int, stored_bytes: Callable[[int, int], int] | None = None
+    ) -> None:
+        self.rows: int = min(first_rows, most_rows)
+        self._most_rows, self._most_bytes = most_rows, most_bytes
+        self._sizes = None if stored_bytes is None else SizeEstimate(stored_bytes)
+
+    def take(self, start: int, stop: int) -> int:
+        """How many to take next of those from ``start`` up to ``stop``."""
+        rows = min(self.rows, stop - start)
+        return rows if self._sizes is None else self._sizes.fitting(start, 1, rows, 2 * self._most_bytes)
+
+    def note(self, start: int, rows: int, size: int) -> None:
+        """Take into account that ``rows`` examples from ``start`` on have ``size`` bytes."""
+        self.rows = max(1, min(self._most_rows, self._most_bytes * rows // max(size, 1)))
+        if self._sizes is not None:
+            self._sizes.note(start, start + rows, size)

@@ -8,9 +8,9 @@ from functools import partial
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, cast
 
-from headrace.contracts.protocols import CutsCleanly, KnowsSizes, ReadsBatches, Sampler, Streams, defines
+from headrace.contracts.protocols import CutsCleanly, KnowsSizes, ReadsBatches, Sampler, SizeEstimate, Streams, defines
 from headrace.contracts.records import Shard
-from headrace.contracts.values import Batch, SizeEstimate, bytes_of
+from headrace.contracts.values import Batch, bytes_of
 from headrace.io.threads import FORKS
 from headrace.loading.jobs import BatchMaker, Block, OpenRun, check_rows, count_rows, raisable
 from headrace.loading.prefetch import OneThread, Prefetcher

@@ -28,7 +28,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from headrace.contracts.values import Indices, SizeEstimate
+from headrace.contracts.protocols import SizeEstimate
+from headrace.contracts.values import Indices
 
 __all__ = ["BatchRun", "Cursor", "CutChoice", "JobMemory", "JobSizer", "RoundPlan", "Segment", "part_bounds"]
 

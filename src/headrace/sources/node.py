@@ -11,7 +11,7 @@ import dataclasses
 import math
 import operator
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import cache
 from itertools import islice
@@ -19,12 +19,12 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from headrace.contracts.protocols import KnowsSizes, ReadsChecked, Streams, class_defines
+from headrace.contracts.protocols import KnowsSizes, ReadsChecked, RowSizer, Streams, class_defines
 from headrace.contracts.random_keys import HasRandomStreams
 from headrace.contracts.records import Records, Table
 from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
-from headrace.contracts.values import Batch, Example, Indices, Ragged, RowSizer, size_of
+from headrace.contracts.values import Batch, Example, Indices, Ragged, list_examples, size_of
 from headrace.errors import CorruptRecord, NoFiles, SchemaMismatch, TransformError, UnsupportedData, Where
 from headrace.sources.stacking import row, schema_of, stack
 
@@ -211,10 +211,10 @@ def list_rows(batch: Batch, count: int) -> list[dict[str, Any]]:
     if not batch:
         return [{} for _ in range(count)]
     names, columns = tuple(batch), [_values_of(column, count) for column in batch.values()]
-    return [dict(zip(names, values)) for values in zip(*columns, strict=True)]  # noqa: B905 - checking takes time, and they are equally many
+    return list_examples(names, columns)
 
 
-def _values_of(column: Any, count: int) -> Sequence[Any]:
+def _values_of(column: Any, count: int) -> list[Any]:
     if isinstance(column, (np.ndarray, Strings, Ragged, list)):
         return list(column)
     return [column[i] for i in range(count)]

@@ -16,7 +16,7 @@ from headrace.contracts.feature import Feature
 from headrace.contracts.protocols import InnerExamples
 from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
-from headrace.contracts.values import Batch, Example, Ragged, join, without_objects
+from headrace.contracts.values import Batch, Example, Ragged, columns_of, join, stack_plain, without_objects
 from headrace.errors import SchemaMismatch, Where
 
 __all__ = ["check_kinds", "copy_example", "row", "schema_of", "stack", "stack_values"]
@@ -103,11 +103,13 @@ def stack(examples: Sequence[Example]) -> Batch:
     """
     if not examples:
         return {}
-    names = list(examples[0])
-    for position, example in enumerate(examples):
-        if example.keys() != examples[0].keys():
-            raise SchemaMismatch(Where(record=position), expected=f"the features {names}", found=str(list(example)))
-    return {name: stack_values([example[name] for example in examples], name, may_lack=True) for name in names}
+    names = tuple(examples[0])
+    if (columns := columns_of(examples, names)) is None:
+        position = next(at for at, example in enumerate(examples) if set(example.keys()) != set(names))
+        raise SchemaMismatch(
+            Where(record=position), expected=f"the features {list(names)}", found=str(list(examples[position]))
+        )
+    return {name: stack_values(values, name, may_lack=True) for name, values in columns.items()}
 
 
 def stack_values(values: list[Any], name: str, *, may_lack: bool = False) -> Any:
@@ -121,6 +123,11 @@ def stack_values(values: list[Any], name: str, *, may_lack: bool = False) -> Any
     Raises:
         SchemaMismatch: One is text and another one something else, or no dtype holds all numbers. ``where.record`` is its position.
     """
+    column = stack_plain(values)
+    return _stack_others(values, name, may_lack=may_lack) if column is None else column
+
+
+def _stack_others(values: list[Any], name: str, *, may_lack: bool) -> Any:
     first, types = values[0], set(map(type, values))
     if not BUFFERS.isdisjoint(types):
         values = list(map(_to_bytes, values))
@@ -221,16 +228,6 @@ def _naming(function: Callable[[Any], Any], given: Any, name: str, at: int | Non
         raise error.relocated(Where(record=at, feature=name)) from error
 
 
-def _stack_alike(arrays: list[npt.NDArray[Any]], dtypes: set[np.dtype[Any]]) -> npt.NDArray[Any]:
-    """``np.stack`` of arrays of one shape, which spends more on each than copying small ones takes."""
-    first = arrays[0]
-    # With others, the order of axes in memory would change.
-    if first.ndim and all(array.flags.c_contiguous for array in arrays):
-        return np.concatenate(arrays).reshape(len(arrays), *first.shape)
-    is_plain = not first.ndim and len(dtypes) == 1 and first.dtype.isnative and not first.dtype.hasobject
-    return np.array(arrays, first.dtype) if is_plain else np.stack(arrays)
-
-
 def _join(arrays: list[npt.NDArray[Any]], dtypes: set[np.dtype[Any]], values: list[Any], name: str) -> Any:
     if any(dtype.kind in "SU" for dtype in dtypes):
         kept = _keep_text(arrays, values, name)
@@ -238,7 +235,10 @@ def _join(arrays: list[npt.NDArray[Any]], dtypes: set[np.dtype[Any]], values: li
             column = _join(kept, {array.dtype for array in kept}, values, name)
             return column if column is not values else _nest_lists(values, name)
     if all(array.shape == arrays[0].shape for array in arrays):
-        return without_objects(_stack_alike(arrays, dtypes))
+        is_plain = (
+            not arrays[0].ndim and len(dtypes) == 1 and arrays[0].dtype.isnative and not arrays[0].dtype.hasobject
+        )
+        return np.array(arrays, arrays[0].dtype) if is_plain else without_objects(np.stack(arrays))
     if all(array.ndim for array in arrays) and len({array.shape[1:] for array in arrays if len(array)}) <= 1:
         return Ragged.from_list(arrays if len(dtypes) == 1 else list(_naming(align, arrays, name)))
     _check_axes(arrays, name)

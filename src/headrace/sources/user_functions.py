@@ -12,7 +12,7 @@ from headrace.contracts.protocols import InnerExamples
 from headrace.contracts.random_keys import RandomKeys, describe, generators_at, read_batch
 from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
-from headrace.contracts.values import Batch, Example, Indices, Ragged, size_of
+from headrace.contracts.values import Batch, Example, Indices, Ragged, columns_of, size_of
 from headrace.errors import SchemaMismatch, TransformError, Where
 from headrace.io.system import cached_property
 from headrace.sources.node import (
@@ -23,7 +23,7 @@ from headrace.sources.node import (
     random_streams,
     runs_of,
 )
-from headrace.sources.stacking import stack
+from headrace.sources.stacking import stack_values
 from headrace.sources.tables import find_object, object_error
 
 __all__ = [
@@ -138,18 +138,17 @@ class UserFunction:
         Raises:
             SchemaMismatch: Two have different features, the name of one is no text, a value is None, or an object that no feature holds.
         """
-        names = list(made[0] if expected is None else expected)
-        wanted = set(names)
-        at = next((at for at, one in enumerate(made) if one.keys() != wanted and set(one.keys()) != wanted), None)
-        if at is not None:
+        names = tuple(made[0] if expected is None else expected)
+        if (columns := columns_of(made, names)) is None:
+            at = next(at for at, one in enumerate(made) if set(one.keys()) != set(names))
             raise SchemaMismatch(
                 self.parent.where(indices[at]),
-                expected=f"the features {names} from {self.name}",
+                expected=f"the features {list(names)} from {self.name}",
                 found=f"{list(made[at])} for example {indices[at]}",
                 hint="The function must return the same features for every example.",
             )
         try:
-            stacked = stack(made)
+            stacked = {name: stack_values(values, name, may_lack=True) for name, values in columns.items()}
             self._check_gaps(stacked, lacks_value)
         except SchemaMismatch as error:  # it names the row among these examples
             raise error.relocated(self.parent.where(indices[error.where.record or 0])) from error
@@ -157,11 +156,10 @@ class UserFunction:
             raise SchemaMismatch(
                 self.parent.where(indices[0]),
                 expected=f"features whose names are text from {self.name}",
-                found=str(names),
+                found=str(list(names)),
                 hint="Name them with text, as in {'label': value}.",
             )
-        columns = ((name, stacked[name]) for name in names)
-        return {name: _separate(column) if type(column) is list else column for name, column in columns}
+        return {name: _separate(column) if type(column) is list else column for name, column in stacked.items()}
 
     def _check_gaps(self, made: Batch, lacks_value: Callable[[int], bool]) -> None:
         for name, column in made.items():

@@ -15,9 +15,10 @@ import numpy.typing as npt
 from headrace import _hooks
 from headrace._numbers import find_present, take_present
 from headrace.contracts.feature import Feature
+from headrace.contracts.protocols import SizeEstimate
 from headrace.contracts.schema import Schema
 from headrace.contracts.strings import Strings
-from headrace.contracts.values import Batch, Indices, Ragged, SizeEstimate, bytes_of
+from headrace.contracts.values import Batch, Indices, Ragged, bytes_of
 from headrace.io.system import usable_cores
 from headrace.io.threads import ConsumerContext, ThreadPool
 from headrace.sampling.samplers import Shuffled

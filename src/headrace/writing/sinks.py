@@ -19,10 +19,10 @@ from headrace.codecs.values import refuse_missing
 from headrace.contracts.csv import CSV
 from headrace.contracts.feature import SEVERAL_KINDS, USER_DEFINED, Feature
 from headrace.contracts.images import ImageOptions
-from headrace.contracts.protocols import KnowsSizes, defines
+from headrace.contracts.protocols import KnowsSizes, RowSizer, defines
 from headrace.contracts.records import BatchWriter, RecordWriter
 from headrace.contracts.schema import Schema
-from headrace.contracts.values import Batch, Ragged, RowSizer, size_of
+from headrace.contracts.values import Batch, Ragged, size_of
 from headrace.errors import SchemaMismatch, UnsupportedData, Where
 from headrace.formats.registry import format_named
 from headrace.io.paths import PathLike
