@@ -537,12 +537,19 @@ def test_numbers_of_one_type_become_an_array(numbers, dtype):
     assert stack_plain(scalars).tolist() == [scalar.item() for scalar in scalars]
 
 
+@given(st.lists(st.text(), min_size=1))
+def test_text_of_one_type_becomes_a_column(texts):
+    for values, kind in ((texts, True), ([text.encode() for text in texts], False)):
+        assert stack_plain(values).is_text is kind
+        assert stack_plain(values).tolist() == values
+
+
 @pytest.mark.parametrize(
     "values",
     [
         [1 << 63],
-        ["text"],
-        [b"bytes"],
+        ["text", b"bytes"],
+        ["text", "\ud800"],
         [None],
         [[1, 2]],
         [np.array("text")],

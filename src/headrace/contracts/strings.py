@@ -98,11 +98,11 @@ class Strings(Sequence[Any]):
             )
         if is_text is None:
             is_text = not flat or isinstance(flat[0], str)
-            other = next((i for i, v in enumerate(flat) if isinstance(v, str) != is_text), None)
+            kind = str if is_text else bytes
+            mixed = flat if set(map(type, flat)) - {kind} else ()
+            other = next((i for i, v in enumerate(mixed) if isinstance(v, str) != is_text), None)
             if other is not None:
-                raise TypeError(
-                    f"expected {'str' if is_text else 'bytes'} as before, found {flat[other]!r:.60} at {other}"
-                )
+                raise TypeError(f"expected {kind.__name__} as before, found {flat[other]!r:.60} at {other}")
         data, offsets, bad = _native.make_strings(flat, is_text)
         if bad >= 0:
             value = flat[bad]

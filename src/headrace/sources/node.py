@@ -216,7 +216,7 @@ def list_rows(batch: Batch, count: int) -> list[dict[str, Any]]:
 
 def _values_of(column: Any, count: int) -> list[Any]:
     if isinstance(column, (np.ndarray, Strings, Ragged, list)):
-        return list(column)
+        return column.tolist() if isinstance(column, Strings) and column.ndim == 1 else list(column)
     return [column[i] for i in range(count)]
 
 
