@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.compare.file_workloads import FILE_WORKLOADS
+from benchmarks.compare.function_workloads import FUNCTION_WORKLOADS
 from benchmarks.compare.image_workloads import IMAGE_WORKLOADS
 from benchmarks.compare.prepared_workloads import PREPARED_WORKLOADS
 from benchmarks.compare.results import Table, Target, faster, fastest_peer
@@ -374,6 +375,7 @@ WORKLOADS = {
     "W4sw": W4SW,
     **IMAGE_WORKLOADS,
     **PREPARED_WORKLOADS,
+    **FUNCTION_WORKLOADS,
     "growth": GROWTH,
     "import": IMPORT,
 }
