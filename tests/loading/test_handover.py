@@ -67,9 +67,17 @@ class TestTorch:
         tensors = [batch["row"] for batch in Loader(Numbers(2000), 3, to="torch", threads=2)]
         assert torch.cat(tensors)[:, 0].tolist() == list(range(2000))
 
-    @pytest.mark.parametrize("array", [np.arange(4.0)[::-1], np.arange(4.0).astype(">f8"), np.frombuffer(b"12345678")])
+    @pytest.mark.parametrize(
+        "array",
+        [
+            np.arange(4.0)[::-1],
+            np.arange(1.0)[::-1],  # contiguous to NumPy, but no tensor has a reversed axis
+            np.arange(4.0).astype(">f8"),
+            np.frombuffer(b"12345678"),
+        ],
+    )
     def test_arrays_that_torch_cannot_share_are_copied(self, torch, array):
-        tensor = make_converter("torch")(array)
+        tensor = make_converter("torch")({"x": array})["x"]
         assert tensor.tolist() == array.tolist()
         tensor[0] = 7
         assert array[0] != 7

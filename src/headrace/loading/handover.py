@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -18,6 +19,8 @@ __all__ = ["Arrive", "Convert", "CudaStage", "To", "make_converter", "make_hando
 
 REGISTERED = 2
 """What ``dtype.isbuiltin`` is for dtypes that another package adds to NumPy, such as bfloat16 of ``ml_dtypes``."""
+SHARED = frozenset("?bBhHiIlLefdFD")
+"""Types of NumPy that torch has as they are."""
 
 
 class Staged(NamedTuple):
@@ -221,7 +224,7 @@ def _convert_all(
 
     def go_named(name: Any, value: Any) -> Any:
         try:
-            return go(value)
+            return convert(value) if type(value) is np.ndarray else go(value)
         except DataError as error:
             raise error.relocated(Where(feature=name if isinstance(name, str) else None)) from error
 
@@ -234,6 +237,9 @@ def _to_torch() -> Callable[[npt.NDArray[Any]], Any]:
 
     def convert(array: npt.NDArray[Any]) -> Any:
         dtype = array.dtype
+        if dtype.char in SHARED and dtype.isnative and array.flags.carray:
+            with suppress(ValueError):  # An axis of one value may be a reversed one.
+                return from_numpy(array)
         if not _is_number(dtype):
             return array
         if not array.flags.writeable or not dtype.isnative or not _is_shareable(array):
