@@ -356,3 +356,65 @@ def test_a_forked_child_reads_on(monkeypatch):
             os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     _check(rows, [1, 2])
+
+
+OF_NUMBERS = {
+    "numbers": lambda numbers: np.array(numbers, np.int16),
+    "vectors": lambda numbers: np.array(numbers, np.float64).repeat(3).reshape(-1, 3),
+    "text": lambda numbers: Strings.from_values([str(number) for number in numbers], is_text=True),
+    "bytes": lambda numbers: Strings.from_values([b"%d" % number for number in numbers], is_text=False),
+    "long rows": lambda numbers: np.array(numbers, np.uint8).repeat(257).reshape(-1, 257),
+    "rows of text": lambda numbers: Strings.from_values([str(number) for number in numbers], is_text=True).reshape(
+        -1, 1
+    ),
+    "ragged": lambda numbers: Ragged(np.array(numbers, np.int64), np.arange(len(numbers) + 1)),
+    "objects": lambda numbers: np.array([*numbers, None], object)[:-1],
+}
+SHORT = {"numbers", "vectors", "text", "bytes"}
+
+
+@given(
+    st.lists(st.lists(st.integers(-99, 99), max_size=9), min_size=1, max_size=4),
+    st.sets(st.sampled_from([*OF_NUMBERS])),
+    st.data(),
+)
+def test_merged_rows_are_those_of_joined_columns(parts, names, data):
+    parts = [np.array(part, np.int64) % 100 for part in parts]
+    batches = [{name: OF_NUMBERS[name](part) for name in names} for part in parts]
+    total = sum(map(len, parts))
+    order = np.array(data.draw(st.lists(st.integers(0, max(total - 1, 0)), max_size=20 if total else 0)), np.int64)
+    merged = copies.merge_rows(batches, order)
+    assert merged.keys() == names & SHORT
+    for name, column in merged.items():
+        plain = take_rows(join([batch[name] for batch in batches]), order)
+        assert (type(column), column.dtype, column.shape) == (type(plain), plain.dtype, plain.shape)
+        assert column.tolist() == plain.tolist()
+        assert type(column) is Strings or not any(np.shares_memory(column, batch[name]) for batch in batches)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        np.zeros(3, np.int32),
+        np.zeros((3, 2), np.int64),
+        np.zeros(6, np.int64)[::2],
+        np.zeros(3, "M8[s]"),
+        np.zeros(3, object),
+        Strings.from_values(["a", "b", "c"]),
+        Ragged(np.zeros(3, np.int64), np.arange(4)),
+        [1, 2, 3],
+    ],
+)
+def test_columns_of_other_kinds_are_not_merged_natively(other):
+    order = np.arange(5)
+    assert copies.merge_rows([{"a": np.zeros(2, np.int64)}, {"a": other}], order) == {}
+    if not isinstance(other, Strings):
+        assert copies.merge_rows([{"a": Strings.from_values(["a", "b"])}, {"a": other}], order) == {}
+    assert copies.merge_rows([{"a": Strings.from_values([b"a", b"b"])}, {"a": Strings.from_values(["c"])}], order) == {}
+
+
+def test_an_order_beyond_the_rows():
+    batches = [{"a": np.zeros(2, np.int64), "t": Strings.from_values(["a", "b"])}] * 2
+    for order in ([4], [-1]):
+        with pytest.raises(_native.FormatError, match="range"):
+            copies.merge_rows(batches, np.array(order))

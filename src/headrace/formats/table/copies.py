@@ -16,13 +16,15 @@ from headrace.formats.table.values import BadValue
 from headrace.io.system import spare_cores
 from headrace.io.threads import ThreadPool
 
-__all__ = ["FittingRows", "ParsedRows", "RowCopier", "cut_at_blocks", "is_plain"]
+__all__ = ["FittingRows", "ParsedRows", "RowCopier", "cut_at_blocks", "is_plain", "merge_rows"]
 
 Parse = Callable[[Indices], Batch]
 MOST_TRIES = 8
 """Columns of a block that are found not to fit, one after the other, before all are decoded row by row."""
 MORE, MORE_ROWS = 8, 512
 """A second epoch is under way once an eighth more rows have been asked for than there are, and so many: opening a file looks at some, too."""
+SHORT_BYTES = 256
+"""The most bytes of numbers in a row that is copied twice rather than for each column by itself."""
 PARSED_BYTES = 1 << 20
 """About so many bytes of columns are parsed by one thread at a time, to be kept."""
 
@@ -78,6 +80,25 @@ class RowCopier:
         return {name: simple[name] for name in self.names}
 
 
+def merge_rows(batches: Sequence[Batch], order: Indices) -> Batch:
+    """The rows of several batches end to end, taken in an order: columns of short rows of numbers, and of text, if they are alike in all batches.
+
+    Others are left out. Long rows are better copied batch by batch than twice.
+
+    Args:
+        batches: With the same columns.
+        order: ``int64``: an index for each row.
+    """
+    names = [name for name, column in batches[0].items() if _is_short(column)]
+    try:
+        columns = [[batch[name] for name in names] for batch in batches if names]
+        parts = [(_native.Columns(each, Strings), 0, len(each[0])) for each in columns]
+        joined = _native.join_rows(parts) if parts else None
+    except (TypeError, ValueError, BufferError):  # columns of other kinds beside those of the first
+        return {}
+    return {} if joined is None else dict(zip(names, _native.Columns(joined, Strings).pick(order), strict=True))
+
+
 class FittingRows:
     """Picks rows of blocks in which other rows may hold what does not fit, such as a null.
 
@@ -108,7 +129,11 @@ class FittingRows:
             picked.append(np.flatnonzero(which == block))
             parts.append(self._pick_in(block, indices[picked[-1]] - firsts[block], names))
         order = np.argsort(np.concatenate(picked))
-        return {name: take_rows(join([part[name] for part in parts]), order) for name in names}
+        done = merge_rows(parts, order)
+        return {
+            name: done[name] if name in done else take_rows(join([part[name] for part in parts]), order)
+            for name in names
+        }
 
     def _pick_in(self, block: int, rows: Indices, names: tuple[str, ...]) -> Batch:
         found: Batch = {}
@@ -258,6 +283,12 @@ def _is_numbers(column: Any) -> bool:
         and column.dtype.kind in "biufc"
         and column.flags.c_contiguous
     )
+
+
+def _is_short(column: Any) -> bool:
+    if _is_numbers(column):
+        return bool(column.strides[0] <= SHORT_BYTES)
+    return _is_flat_text(column)
 
 
 def _is_flat_text(column: Any) -> bool:

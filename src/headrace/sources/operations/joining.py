@@ -15,6 +15,7 @@ from headrace.contracts.random_keys import HasRandomStreams, RandomKeys, SharesS
 from headrace.contracts.schema import Schema, check_class_names
 from headrace.contracts.values import Batch, Indices, Ragged, empty_pooled, join, take_rows
 from headrace.errors import SchemaMismatch, Where
+from headrace.formats.table.copies import merge_rows
 from headrace.sources.node import Node, walk
 from headrace.sources.stacking import schema_of
 
@@ -230,8 +231,12 @@ def merge(batches: Sequence[Batch], places: Sequence[Indices], schema: Schema | 
             )
     order = np.argsort(np.concatenate(places))
     features = {} if schema is None else schema
+    done = merge_rows(batches, order)
     return {
-        name: _merge_columns([batch[name] for batch in batches], places, order, features.get(name)) for name in first
+        name: done[name]
+        if name in done
+        else _merge_columns([batch[name] for batch in batches], places, order, features.get(name))
+        for name in first
     }
 
 
