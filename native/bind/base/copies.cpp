@@ -269,6 +269,58 @@ std::optional<nb::list> join_rows(const nb::sequence& given) {
     return Columns::join(parts);
 }
 
+/// Rows that vary in length, whose elements are in an array.
+struct VaryingColumn {
+    VaryingColumn(nb::handle values, const Indices& offsets)
+        : elements(values),
+          rows{elements.rows, {offsets.data(), offsets.shape(0)}} {
+        if (rows.offsets.empty()) throw nb::value_error("there is one more offset than rows");
+    }
+
+    [[nodiscard]] std::size_t count() const { return rows.offsets.size() - 1; }
+
+    Column elements;
+    VaryingRows rows;
+};
+
+nb::object pad(nb::handle values, const Indices& offsets, std::size_t length, nb::handle filling) {
+    const VaryingColumn column(values, offsets);
+    const Column fill(filling);
+    const std::size_t size = column.elements.rows.size, count = column.count();
+    if (fill.rows.bytes.size() != size) throw nb::value_error("the filling is one element");
+    constexpr std::size_t most_bytes = SIZE_MAX >> 16;
+    if (length != 0 && size > most_bytes / length) throw nb::value_error("rows are too large");
+    if (length * size != 0 && count > most_bytes / (length * size)) throw nb::value_error("too many rows");
+    Pool::Block block = batch_pool()->take(count * length * size);
+    {
+        const ReleaseForMany released(count * length);
+        pad_rows(column.rows, length, fill.rows.bytes, block.data());
+    }
+    nb::list inner;
+    inner.append(length);
+    for (nb::handle axis : column.elements.inner) inner.append(axis);
+    return to_numpy(std::move(block), count, length * size, nb::tuple(inner), column.elements.dtype);
+}
+
+nb::object take_varying(nb::handle values, const Indices& offsets, const Indices& indices) {
+    const VaryingColumn column(values, offsets);
+    const std::span<const std::int64_t> wanted(indices.data(), indices.shape(0));
+    const std::size_t size = column.elements.rows.size;
+    std::vector<std::size_t> ends;
+    std::size_t end = 0;
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+        const std::size_t bytes = column.rows.row(wanted[i], i).size();
+        if (bytes > (SIZE_MAX >> 1) - end) throw nb::value_error("too many rows");
+        ends.push_back(end += bytes);
+    }
+    Pool::Block block = batch_pool()->take(end);
+    {
+        const ReleaseForMany released(end / sizeof(std::int64_t));
+        take_varying_rows(column.rows, wanted, ends, block.data());
+    }
+    return to_numpy(std::move(block), size == 0 ? 0 : end / size, size, column.elements.inner, column.elements.dtype);
+}
+
 } // namespace
 
 void register_copies(nb::module_& module) {
@@ -291,6 +343,18 @@ void register_copies(nb::module_& module) {
                        "list[typing.Any] | None"),
                "The rows from first to stop of each part, (columns, first, stop), end to end, as copies. None if the "
                "parts have columns of other kinds, dtypes or shapes. IndexError: one has fewer rows.");
+    module.def(
+        "pad_rows", guarded(&pad), nb::arg("values"), nb::arg("offsets"), nb::arg("length"), nb::arg("filling"),
+        nb::sig("def pad_rows(values: numpy.typing.NDArray[typing.Any], offsets: "
+                "numpy.typing.NDArray[numpy.int64], length: int, filling: numpy.typing.NDArray[typing.Any]) -> "
+                "numpy.typing.NDArray[typing.Any]"),
+        "Rows that vary in length as an array (rows, length, *inner): row i has the values from offsets[i] up to "
+        "offsets[i + 1], as far as they fit, then the one of `filling`. FormatError: offsets are out of range.");
+    module.def("take_varying_rows", guarded(&take_varying), nb::arg("values"), nb::arg("offsets"), nb::arg("indices"),
+               nb::sig("def take_varying_rows(values: numpy.typing.NDArray[typing.Any], offsets: "
+                       "numpy.typing.NDArray[numpy.int64], indices: numpy.typing.NDArray[numpy.int64]) -> "
+                       "numpy.typing.NDArray[typing.Any]"),
+               "The values of such rows at these indices, end to end. FormatError: one is out of range.");
 }
 
 } // namespace headrace::bind

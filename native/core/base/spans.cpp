@@ -85,13 +85,16 @@ void PayloadReader::note_intact() const noexcept {
 
 namespace {
 
+FormatError out_of_range(std::uint64_t found, std::uint64_t expected, std::size_t record) noexcept {
+    FormatError error(Fault::range, 0, expected, found);
+    error.record = static_cast<std::int64_t>(record);
+    return error;
+}
+
 void check_range(const Rows& rows, std::span<const std::int64_t> indices) {
     for (std::size_t i = 0; i < indices.size(); ++i) {
         const auto index = static_cast<std::uint64_t>(indices[i]); // Negative indices become too large.
-        if (index < rows.count) continue;
-        FormatError error(Fault::range, 0, rows.count, index);
-        error.record = static_cast<std::int64_t>(i);
-        throw error;
+        if (index >= rows.count) throw out_of_range(index, rows.count, i);
     }
 }
 
@@ -233,6 +236,48 @@ void take_rows(const Rows& rows, std::span<const std::int64_t> indices, std::byt
     check_range(rows, kept);
     const auto from = [&](std::size_t i) { return rows.bytes.data() + static_cast<std::size_t>(kept[i]) * rows.size; };
     copy_swapped(indices.size(), rows.size, from, out, swapped);
+}
+
+Bytes VaryingRows::row(std::int64_t index, std::size_t record) const {
+    const auto i = static_cast<std::uint64_t>(index);
+    if (offsets.empty() || i >= offsets.size() - 1) throw out_of_range(i, offsets.size(), record);
+    // Copied, because a caller's array may change between the check and the use.
+    const auto begin = static_cast<std::uint64_t>(offsets[i]), end = static_cast<std::uint64_t>(offsets[i + 1]);
+    if (begin > end || end > elements.count) throw out_of_range(end, elements.count, record);
+    return elements.bytes.subspan(begin * elements.size, (end - begin) * elements.size);
+}
+
+void pad_rows(const VaryingRows& rows, std::size_t length, Bytes fill, std::byte* out) {
+    const std::size_t size = length * rows.elements.size;
+    const bool is_zero = std::ranges::all_of(fill, [](std::byte byte) { return byte == std::byte{0}; });
+    for (std::size_t i = 0; i + 1 < rows.offsets.size(); ++i, out += size) {
+        const Bytes row = rows.row(static_cast<std::int64_t>(i), i);
+        const std::size_t held = std::min(row.size(), size), left = size - held;
+        std::byte* const rest = out + held;
+        if (held != 0) std::memcpy(out, row.data(), held);
+        if (left == 0) continue;
+        if (is_zero) {
+            std::memset(rest, 0, left);
+            continue;
+        }
+        std::memcpy(rest, fill.data(), fill.size());
+        for (std::size_t done = fill.size(); done < left; done += std::min(done, left - done))
+            std::memcpy(rest + done, rest, std::min(done, left - done));
+    }
+}
+
+void take_varying_rows(const VaryingRows& rows, std::span<const std::int64_t> indices,
+                       std::span<const std::size_t> ends, std::byte* out) {
+    std::size_t at = 0;
+    Bytes next = indices.empty() ? Bytes{} : rows.row(indices[0], 0);
+    for (std::size_t i = 0; i < indices.size(); ++i) {
+        const Bytes row = next;
+        next = i + 1 < indices.size() ? rows.row(indices[i + 1], i + 1) : Bytes{};
+        prefetch_lines(next.first(std::min(next.size(), most_prefetched)));
+        if (row.size() != ends[i] - at) throw out_of_range(row.size(), ends[i] - at, i);
+        if (!row.empty()) std::memcpy(out + at, row.data(), row.size());
+        at = ends[i];
+    }
 }
 
 void take_ranges(std::span<const Bytes> files, const std::int32_t* which, std::span<const std::int64_t> offsets,

@@ -98,6 +98,24 @@ struct Rows {
 /// With `swapped` 2, 4 or 8, rows hold numbers of so many bytes, and the bytes of each are reversed.
 void take_rows(const Rows& rows, std::span<const std::int64_t> indices, std::byte* out, std::size_t swapped = 0);
 
+/// Rows that vary in length: row i has the elements from offsets[i] up to offsets[i + 1].
+struct VaryingRows {
+    Rows elements;
+    std::span<const std::int64_t> offsets; ///< One more than there are rows.
+
+    /// The bytes of row `index`. Throws FormatError{range} with this `record` if there is no such row.
+    [[nodiscard]] Bytes row(std::int64_t index, std::size_t record) const;
+};
+
+/// Copies each row to `out`, cut to `length` elements or followed by `fill`, the bytes of one element, up to them.
+/// `out` holds that many for each row. Throws FormatError{range} (record = the row) for offsets outside the elements.
+void pad_rows(const VaryingRows& rows, std::size_t length, Bytes fill, std::byte* out);
+
+/// Copies rows to `out` end to end, in the order of `indices`. `ends` has the end of each there, in bytes. Throws
+/// FormatError{range} (record = position in `indices`) for a row that is none, or of another size.
+void take_varying_rows(const VaryingRows& rows, std::span<const std::int64_t> indices,
+                       std::span<const std::size_t> ends, std::byte* out);
+
 /// Copies `size` bytes from each place to `out`. Place i is at offsets[i] of files[which[i]], or of files[0] if `which`
 /// is null; otherwise `which` has one number per offset. Throws FormatError{range} with `record` set for a place
 /// outside its file, before anything is written. `out` holds offsets.size() * size bytes. `swapped` as above.
