@@ -9,7 +9,7 @@ from tests.loading.fakes import Numbers
 
 import headrace as hr
 from headrace import _native
-from headrace.contracts import values
+from headrace.contracts import values as values_module
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import (
     POOLED_BYTES,
@@ -509,7 +509,7 @@ def plainly(monkeypatch):
 
     def compute(function):
         with monkeypatch.context() as patch:
-            patch.setattr(values, "_is_plain", lambda rows: False)
+            patch.setattr(values_module, "_is_plain", lambda rows: False)
             return function()
 
     return compute
