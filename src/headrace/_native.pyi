@@ -122,6 +122,16 @@ def join_rows(parts: Sequence[tuple[Columns, int, int]]) -> list[Any] | None:
     The rows from first to stop of each part, (columns, first, stop), end to end, as copies. None if the parts have columns of other kinds, dtypes or shapes. IndexError: one has fewer rows.
     """
 
+def pad_rows(values: numpy.typing.NDArray[Any], offsets: numpy.typing.NDArray[numpy.int64], length: int, filling: numpy.typing.NDArray[Any]) -> numpy.typing.NDArray[Any]:
+    """
+    Rows that vary in length as an array (rows, length, *inner): row i has the values from offsets[i] up to offsets[i + 1], as far as they fit, then the one of `filling`. FormatError: offsets are out of range.
+    """
+
+def take_varying_rows(values: numpy.typing.NDArray[Any], offsets: numpy.typing.NDArray[numpy.int64], indices: numpy.typing.NDArray[numpy.int64]) -> numpy.typing.NDArray[Any]:
+    """
+    The values of such rows at these indices, end to end. FormatError: one is out of range.
+    """
+
 def check_strings(data: numpy.typing.NDArray[numpy.uint8], offsets: numpy.typing.NDArray[numpy.int64], is_text: bool) -> tuple[int, int]:
     """
     The first value with decreasing or out-of-range offsets, and the first that is not UTF-8; -1 if there is none.

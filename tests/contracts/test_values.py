@@ -3,11 +3,13 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.loading.fakes import Numbers
 
 import headrace as hr
+from headrace import _native
+from headrace.contracts import values as values_module
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import (
     POOLED_BYTES,
@@ -18,6 +20,7 @@ from headrace.contracts.values import (
     cut_batch,
     join,
     list_examples,
+    pad_rows,
     stack_plain,
     take_rows,
 )
@@ -498,6 +501,74 @@ def test_what_is_no_row_is_named(rows, found):
     for dtype in (None, "int64", object):
         with pytest.raises(TypeError, match=f"expected rows that are arrays or lists, found {found}"):
             Ragged.from_list(rows, dtype)
+
+
+@pytest.fixture
+def plainly(monkeypatch):
+    """Computes something without native code."""
+
+    def compute(function):
+        with monkeypatch.context() as patch:
+            patch.setattr(values_module, "_is_plain", lambda rows: False)
+            return function()
+
+    return compute
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    ROWS,
+    st.sampled_from(["int64", "uint8", "float32", "bool", "complex64"]),
+    st.sampled_from([(), (3,), (2, 0)]),
+    st.data(),
+)
+def test_rows_are_padded_and_taken_as_without_native_code(plainly, rows, dtype, inner, data):
+    offsets = np.cumsum([0, *map(len, rows)])
+    numbers = np.array([number for row in rows for number in row], np.int64)
+    elements = np.abs(numbers.reshape(-1, *(1 for _ in inner)) + np.zeros(inner, np.int64)).astype(dtype)
+    ragged = Ragged(elements, offsets)
+    length, fill = data.draw(st.integers(0, 6)), data.draw(st.sampled_from([None, 0, 1]))
+    picked = data.draw(st.lists(st.integers(-len(rows), len(rows) - 1), max_size=9)) if rows else []
+    for function in (
+        lambda: pad_rows(ragged, length, fill),
+        lambda: ragged.take(picked).values,
+        lambda: ragged.to_padded(fill),
+    ):
+        found, plain = function(), plainly(function)
+        assert (found.dtype, found.shape, found.tolist()) == (plain.dtype, plain.shape, plain.tolist())
+        assert not np.shares_memory(found, elements)
+    assert ragged.take(picked).offsets.tolist() == plainly(lambda: ragged.take(picked)).offsets.tolist()
+
+
+@pytest.mark.parametrize("offsets", [[0, 4], [0, 2, 1], [-1, 2], [0, -1], [0, 1 << 62], [3, 4]])
+def test_offsets_that_changed_are_found(offsets):
+    wrong = np.array(offsets)
+    every = np.arange(len(wrong) - 1)
+    with pytest.raises(_native.FormatError):
+        _native.pad_rows(np.arange(3), wrong, 2, np.zeros(1, np.int64))
+    with pytest.raises(_native.FormatError):
+        _native.take_varying_rows(np.arange(3), wrong, every)
+    for index in (-1, len(every), 1 << 62):
+        with pytest.raises(_native.FormatError):
+            _native.take_varying_rows(np.arange(3), np.zeros(len(wrong), np.int64), np.array([index]))
+
+
+def test_what_is_no_rows():
+    numbers, offsets = np.arange(3), np.array([0, 3])
+    for length in (1 << 60, 1 << 40):
+        with pytest.raises((ValueError, MemoryError)):
+            _native.pad_rows(np.zeros((3, 1 << 10)), offsets, length, np.zeros((1, 1 << 10)))
+    for filling in (np.zeros(2, np.int64), np.zeros(1, np.int32), np.zeros(0, np.int64)):
+        with pytest.raises(ValueError, match="one element"):
+            _native.pad_rows(numbers, offsets, 2, filling)
+    for function in (
+        lambda *given: _native.pad_rows(*given, 2, numbers[:1]),
+        lambda *given: _native.take_varying_rows(*given, offsets),
+    ):
+        with pytest.raises(ValueError, match="one more offset"):
+            function(numbers, np.zeros(0, np.int64))
+        with pytest.raises(TypeError):
+            function(np.array([None] * 3), offsets)
 
 
 SHAPES = st.tuples(st.integers(0, 3), st.integers(0, 3))

@@ -307,18 +307,18 @@ nb::object take_varying(nb::handle values, const Indices& offsets, const Indices
     const std::span<const std::int64_t> wanted(indices.data(), indices.shape(0));
     const std::size_t size = column.elements.rows.size;
     std::vector<std::size_t> ends;
-    std::size_t end = 0;
+    std::size_t total = 0;
     for (std::size_t i = 0; i < wanted.size(); ++i) {
-        const std::size_t bytes = column.rows.row(wanted[i], i).size();
-        if (bytes > (SIZE_MAX >> 1) - end) throw nb::value_error("too many rows");
-        ends.push_back(end += bytes);
+        total += column.rows.row(wanted[i], i).count;
+        if (size != 0 && total > (SIZE_MAX >> 16) / size) throw nb::value_error("too many rows");
+        ends.push_back(total * size);
     }
-    Pool::Block block = batch_pool()->take(end);
+    Pool::Block block = batch_pool()->take(total * size);
     {
-        const ReleaseForMany released(end / sizeof(std::int64_t));
+        const ReleaseForMany released(total);
         take_varying_rows(column.rows, wanted, ends, block.data());
     }
-    return to_numpy(std::move(block), size == 0 ? 0 : end / size, size, column.elements.inner, column.elements.dtype);
+    return to_numpy(std::move(block), total, size, column.elements.inner, column.elements.dtype);
 }
 
 } // namespace

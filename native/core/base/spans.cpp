@@ -238,20 +238,21 @@ void take_rows(const Rows& rows, std::span<const std::int64_t> indices, std::byt
     copy_swapped(indices.size(), rows.size, from, out, swapped);
 }
 
-Bytes VaryingRows::row(std::int64_t index, std::size_t record) const {
+Rows VaryingRows::row(std::int64_t index, std::size_t record) const {
     const auto i = static_cast<std::uint64_t>(index);
     if (offsets.empty() || i >= offsets.size() - 1) throw out_of_range(i, offsets.size(), record);
     // Copied, because a caller's array may change between the check and the use.
     const auto begin = static_cast<std::uint64_t>(offsets[i]), end = static_cast<std::uint64_t>(offsets[i + 1]);
     if (begin > end || end > elements.count) throw out_of_range(end, elements.count, record);
-    return elements.bytes.subspan(begin * elements.size, (end - begin) * elements.size);
+    const std::size_t count = end - begin, size = elements.size;
+    return {elements.bytes.subspan(begin * size, count * size), size, count};
 }
 
 void pad_rows(const VaryingRows& rows, std::size_t length, Bytes fill, std::byte* out) {
     const std::size_t size = length * rows.elements.size;
     const bool is_zero = std::ranges::all_of(fill, [](std::byte byte) { return byte == std::byte{0}; });
     for (std::size_t i = 0; i + 1 < rows.offsets.size(); ++i, out += size) {
-        const Bytes row = rows.row(static_cast<std::int64_t>(i), i);
+        const Bytes row = rows.row(static_cast<std::int64_t>(i), i).bytes;
         const std::size_t held = std::min(row.size(), size), left = size - held;
         std::byte* const rest = out + held;
         if (held != 0) std::memcpy(out, row.data(), held);
@@ -269,10 +270,10 @@ void pad_rows(const VaryingRows& rows, std::size_t length, Bytes fill, std::byte
 void take_varying_rows(const VaryingRows& rows, std::span<const std::int64_t> indices,
                        std::span<const std::size_t> ends, std::byte* out) {
     std::size_t at = 0;
-    Bytes next = indices.empty() ? Bytes{} : rows.row(indices[0], 0);
+    Bytes next = indices.empty() ? Bytes{} : rows.row(indices[0], 0).bytes;
     for (std::size_t i = 0; i < indices.size(); ++i) {
         const Bytes row = next;
-        next = i + 1 < indices.size() ? rows.row(indices[i + 1], i + 1) : Bytes{};
+        next = i + 1 < indices.size() ? rows.row(indices[i + 1], i + 1).bytes : Bytes{};
         prefetch_lines(next.first(std::min(next.size(), most_prefetched)));
         if (row.size() != ends[i] - at) throw out_of_range(row.size(), ends[i] - at, i);
         if (!row.empty()) std::memcpy(out + at, row.data(), row.size());

@@ -103,8 +103,8 @@ struct VaryingRows {
     Rows elements;
     std::span<const std::int64_t> offsets; ///< One more than there are rows.
 
-    /// The bytes of row `index`. Throws FormatError{range} with this `record` if there is no such row.
-    [[nodiscard]] Bytes row(std::int64_t index, std::size_t record) const;
+    /// The elements of row `index`. Throws FormatError{range} with this `record` if there is no such row.
+    [[nodiscard]] Rows row(std::int64_t index, std::size_t record) const;
 };
 
 /// Copies each row to `out`, cut to `length` elements or followed by `fill`, the bytes of one element, up to them.

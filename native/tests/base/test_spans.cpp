@@ -168,6 +168,41 @@ void rows_are_gathered() {
     }
 }
 
+void rows_that_vary_are_padded_and_taken() {
+    const std::string text = "aabbccddee";
+    const std::vector<std::int64_t> offsets = {0, 2, 2, 5};
+    const VaryingRows rows{{bytes_of(text), 2, 5}, offsets};
+    const auto padded = [&](std::size_t length, const std::string& fill) {
+        std::string out(3 * length * 2, '?');
+        pad_rows(rows, length, bytes_of(fill), reinterpret_cast<std::byte*>(out.data()));
+        return out;
+    };
+    check(padded(3, "xy") == "aabbxyxyxyxyccddee");
+    check(padded(2, "xy") == "aabbxyxyccdd");
+    check(padded(4, std::string(2, '\0')) == std::string("aabb\0\0\0\0\0\0\0\0\0\0\0\0ccddee\0\0", 24));
+    check(padded(0, "xy").empty());
+
+    const auto taken = [&](const std::vector<std::int64_t>& indices, const std::vector<std::size_t>& ends) {
+        std::string out(ends.empty() ? 0 : ends.back(), '?');
+        take_varying_rows(rows, indices, ends, reinterpret_cast<std::byte*>(out.data()));
+        return out;
+    };
+    check(taken({2, 1, 0, 2}, {6, 6, 10, 16}) == "ccddeeaabbccddee");
+    check(taken({}, {}).empty());
+    check(fault_of([&] { (void)taken({0, 3}, {4, 4}); }).record == 1);
+    check(fault_of([&] { (void)taken({-1}, {0}); }).record == 0);
+    check(fault_of([&] { (void)taken({0, 2}, {4, 8}); }).record == 1); // of another size than was counted
+    for (const std::vector<std::int64_t>& wrong :
+         std::vector<std::vector<std::int64_t>>{{0, 6}, {3, 2}, {-1, 2}, {0, -1}, {0, INT64_MAX}}) {
+        std::string out(64, '?');
+        const VaryingRows others{rows.elements, wrong};
+        check(fault_of([&] { pad_rows(others, 1, bytes_of("xy"), reinterpret_cast<std::byte*>(out.data())); }).fault ==
+              Fault::range);
+    }
+    check(fault_of([&] { (void)VaryingRows{rows.elements, {}}.row(0, 7); }).record == 7);
+    check(rows.row(2, 0).count == 3);
+}
+
 // As by halving, for parts of equal and of very different sizes, empty ones, and none.
 void parts_are_found() {
     std::vector<std::vector<std::int64_t>> tables = {{}, {0}, {3}, {0, 0}, {0, 5}, {2, 5, 5, 9}, {0, 0, 0, 4, 4, 4}};
@@ -193,6 +228,7 @@ void parts_are_found() {
 
 int main() {
     parts_are_found();
+    rows_that_vary_are_padded_and_taken();
     bytes_of_numbers_are_swapped();
     rows_are_gathered();
     alternatives_are_found_by_record();

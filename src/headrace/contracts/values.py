@@ -16,7 +16,7 @@ import numpy.typing as npt
 from headrace import _hooks, _native
 from headrace._arguments import check_offsets, check_positions, check_row, list_row_numbers, refuse_rows
 from headrace._native import list_examples
-from headrace._numbers import join_rows, place_values
+from headrace._numbers import choose_fill, join_rows, place_values
 from headrace.contracts.strings import Strings
 
 __all__ = [
@@ -37,6 +37,7 @@ __all__ = [
     "empty_pooled",
     "join",
     "list_examples",
+    "pad_rows",
     "size_of",
     "stack_plain",
     "take_rows",
@@ -179,9 +180,9 @@ class Ragged(Sequence[Any]):
         lengths = held[rows + 1] - starts
         offsets = np.zeros(len(rows) + 1, np.int64)
         np.cumsum(lengths, out=offsets[1:])
-        if isinstance(self.values, np.ndarray) and len(rows) and int(offsets[-1]) >= LONG * len(rows):
-            spans = zip(starts.tolist(), (starts + lengths).tolist(), strict=True)
-            return Ragged.trust(np.concatenate([self.values[start:stop] for start, stop in spans]), offsets)
+        if _is_plain(self):
+            values: Any = self.values
+            return Ragged.trust(_native.take_varying_rows(values, held, np.ascontiguousarray(rows, np.int64)), offsets)
         picked = np.arange(int(offsets[-1])) + np.repeat(starts - offsets[:-1], lengths)
         likewise = getattr(self.offsets, "new_tensor", np.asarray)  # a tensor beside a tensor of PyTorch
         return Ragged.trust(take_rows(self.values, picked), likewise(offsets))
@@ -199,9 +200,7 @@ class Ragged(Sequence[Any]):
         """
         if isinstance(self.values, (Ragged, list)):
             raise TypeError("rows hold rows: pad the inner ones first, or use to_list()")
-        width = int(self.lengths.max(initial=0))
-        to = np.flatnonzero(np.arange(width) < self.lengths[:, None])
-        return place_values(self.values, np.arange(len(self.values)), to, (len(self), width), fill)
+        return pad_rows(self, int(self.lengths.max(initial=0)), fill)
 
     def _repr_html_(self) -> str | None:
         return _hooks.to_html(self)
@@ -212,6 +211,28 @@ class Ragged(Sequence[Any]):
 
 # Bound once, because every batch makes many columns.
 _PUT_VALUES, _PUT_OFFSETS = (getattr(Ragged, name).__set__ for name in ("values", "offsets"))
+
+
+def pad_rows(rows: Ragged, length: int, fill: Any) -> Any:
+    """``(n, length, *inner)``: rows cut to a length, or followed by ``fill`` up to it, see :func:`~headrace._numbers.choose_fill`."""
+    values: Any = rows.values
+    if _is_plain(rows):
+        filling = np.full((1, *values.shape[1:]), choose_fill(values, fill), values.dtype)
+        return _native.pad_rows(values, rows.offsets, length, filling)
+    lengths = rows.lengths
+    take = np.arange(len(values))
+    if int(lengths.max(initial=0)) > length:
+        take = take[take - np.repeat(np.asarray(rows.offsets)[:-1], lengths) < length]
+    return place_values(values, take, np.flatnonzero(np.arange(length) < lengths[:, None]), (len(rows), length), fill)
+
+
+def _is_plain(rows: Ragged) -> bool:
+    """Whether native code can copy the rows."""
+    values, offsets = rows.values, rows.offsets
+    if type(values) is not np.ndarray or type(offsets) is not np.ndarray:
+        return False
+    is_number = values.dtype.kind in "biufc" and values.dtype.isbuiltin == 1
+    return is_number and values.flags.c_contiguous and offsets.flags.c_contiguous and offsets.dtype == np.int64
 
 
 def join(columns: Sequence[Any]) -> Any:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from headrace._arguments import check_choice, check_integer, list_feature_names
 from headrace._numbers import choose_fill, place_values
-from headrace.contracts.values import LONG, Batch, Indices, Ragged, take_rows
+from headrace.contracts.values import LONG, Batch, Indices, Ragged, pad_rows, take_rows
 from headrace.errors import NoSuchFeature, SchemaMismatch, UnsupportedData, Where, did_you_mean
 from headrace.sources.tables import ragged_rows
 
@@ -87,7 +87,7 @@ class Pad:
                 length = -(-int(lengths.max(initial=0)) // self.multiple) * self.multiple
             if not self.truncate:
                 _check_lengths(name, lengths, length)
-            padded[name] = _pad_rows(rows, length, self.fill)
+            padded[name] = pad_rows(rows, length, self.fill)
             padded[f"{name}_length"] = np.minimum(lengths, length)
         return padded
 
@@ -340,15 +340,6 @@ def _first_fit(lengths: Indices, room: int) -> tuple[Indices, Indices]:
                 break
             most[node] = free
     return np.array(row, np.int64), np.array(begin, np.int64)
-
-
-def _pad_rows(rows: Ragged, length: int, fill: Any) -> Any:
-    lengths = rows.lengths
-    take = np.arange(len(rows.values))
-    if int(lengths.max(initial=0)) > length:
-        take = take[take - np.repeat(np.asarray(rows.offsets)[:-1], lengths) < length]
-    to = np.flatnonzero(np.arange(length) < lengths[:, None])
-    return place_values(rows.values, take, to, (len(rows), length), fill)
 
 
 def _check_lengths(name: str, lengths: Indices, most: int) -> None:
