@@ -664,6 +664,15 @@ def test_values_of_each_feature():
         assert columns_of([*examples, other], ("b", "a")) is None
     with pytest.raises(ZeroDivisionError):
         columns_of([{1: 2, 2: 3}], (Unequal(), 2))
+    with pytest.raises(ZeroDivisionError):
+        _native.split_examples(Endless(), ("a",))
+
+
+class Endless(collections.UserList):
+    """A sequence whose length fails."""
+
+    def __len__(self):
+        raise ZeroDivisionError
 
 
 class Unequal:

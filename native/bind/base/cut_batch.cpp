@@ -150,10 +150,10 @@ nb::list list_examples(nb::tuple names, nb::list columns) {
 
 /// The values of each feature, example by example; nothing if one is no dict, or has other features.
 std::optional<nb::list> split_examples(nb::sequence examples, nb::tuple names) {
-    const std::size_t width = nb::len(names);
+    const std::size_t width = nb::len(names), rows = nb::len(examples);
     std::vector<nb::list> columns(width);
-    for (Py_ssize_t row = 0; row < PySequence_Size(examples.ptr()); ++row) {
-        const nb::object example = owned(PySequence_GetItem(examples.ptr(), row));
+    for (std::size_t row = 0; row < rows; ++row) {
+        const nb::object example = owned(PySequence_GetItem(examples.ptr(), static_cast<Py_ssize_t>(row)));
         if (!PyDict_CheckExact(example.ptr()) || nb::len(example) != width) return std::nullopt;
         for (std::size_t k = 0; k < width; ++k) {
             const nb::object name = names[k];
