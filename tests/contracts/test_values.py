@@ -636,6 +636,7 @@ def test_text_of_one_type_becomes_a_column(texts):
         [np.zeros(2, "f4"), np.zeros(2, "f8")],
         [np.zeros(2, "f4"), np.zeros(3, "f8")],
         [np.zeros((2, 3)), np.zeros((2, 4))],
+        [np.zeros((1, 400_000)), np.zeros((400_000, 1))],  # 1.3 TB, if all had the rows of the first
         [np.zeros(2), np.zeros((2, 2))],
         [np.zeros(2), np.zeros(())],
         [1, True],

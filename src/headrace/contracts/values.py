@@ -301,6 +301,8 @@ def stack_plain(values: list[Any]) -> npt.NDArray[Any] | Strings | Ragged | None
     if not first.ndim or not first.flags.c_contiguous:  # Transposed images stay as they are in memory.
         return None
     shapes = set(map(SHAPE, values))
+    if len({shape[1:] for shape in shapes}) > 1:  # Memory for such rows as the first has may be far too much.
+        return None
     try:
         if len(shapes) == 1:
             stacked = empty_pooled(first.dtype, (len(values) * len(first), *first.shape[1:]))
@@ -309,7 +311,7 @@ def stack_plain(values: list[Any]) -> npt.NDArray[Any] | Strings | Ragged | None
         np.cumsum(list(map(len, values)), out=offsets[1:])
         joined = empty_pooled(first.dtype, (int(offsets[-1]), *first.shape[1:]))
         return Ragged(np.concatenate(values, out=joined, casting="no"), offsets)
-    except (TypeError, ValueError):  # other dtypes, or shapes that differ further on
+    except (TypeError, ValueError):  # other dtypes, or numbers of axes
         return None
 
 
