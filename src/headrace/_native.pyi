@@ -795,6 +795,11 @@ def parquet_chunks(footer: Any) -> numpy.typing.NDArray[numpy.int64]:
     Where the pages of each column in each row group are: int64 (row groups, columns, 8), of begin, size, levels, rows, codec, physical type, and how many repetition and definition levels statistics count.
     """
 
+def join_parquet_footers(parts: list[tuple[Any, int]]) -> bytes:
+    """
+    The metadata of a file that holds the row groups of several: of each its metadata, and how many bytes later its pages are there.
+    """
+
 class ParquetColumn:
     """
     One column of adjacent row groups, read in order. FormatError where pyarrow must read it.

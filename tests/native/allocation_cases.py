@@ -431,6 +431,7 @@ CASES = {
     "JsonDecoder": decode_json,
     "JsonDecoder_refused": lambda: decode_json(b'{"i": [], "t": 5}'),
     "parquet_chunks": lambda: _native.parquet_chunks(parquet_footer).tolist(),
+    "join_parquet_footers": lambda: _native.join_parquet_footers([(parquet_footer, 0), (parquet_footer, 1000)]),
     "ParquetColumn": lambda: parquet_rows(0, 8, np.dtype("i8"), 1, -1),
     "ParquetColumn_text": lambda: parquet_rows(1, 0, None, 1, -1),
     "ParquetColumn_lists": lambda: parquet_rows(2, 8, np.dtype("f8"), 3, 1),

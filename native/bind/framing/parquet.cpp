@@ -1,5 +1,8 @@
+#include <nanobind/stl/pair.h>
+
 #include "bind/support.hpp"
 #include "core/parquet/column.hpp"
+#include "core/parquet/join.hpp"
 
 namespace headrace::bind {
 namespace {
@@ -28,13 +31,32 @@ nb::object read_chunks(nb::object footer) {
     return to_numpy(std::move(block), nb::dtype<std::int64_t>(), {groups, chunks.columns, numbers_of_chunk});
 }
 
+nb::bytes join_footers(nb::list parts) {
+    std::vector<Buffer> held;
+    std::vector<parquet::JoinedPart> joined;
+    held.reserve(nb::len(parts));
+    for (nb::handle part : parts) {
+        const auto [footer, move] = nb::cast<std::pair<nb::object, std::int64_t>>(part);
+        if (move < 0) throw nb::value_error("no part moves to the front");
+        joined.push_back({held.emplace_back(footer).bytes(), move});
+    }
+    std::vector<std::byte> made;
+    {
+        const nb::gil_scoped_release release;
+        made = parquet::join_footers(joined);
+    }
+    return nb::bytes(made.data(), made.size());
+}
+
 /// A reader and the file that it reads.
 struct HeldColumn {
     HeldColumn(nb::object data, const ChunkTable& chunks, const ColumnForm& form, nb::object dtype_)
         : file(std::move(data)),
           dtype(std::move(dtype_)) {
         std::vector<ColumnChunk> all(chunks.shape(0));
-        if (!all.empty()) std::memcpy(all.data(), chunks.data(), all.size() * sizeof(ColumnChunk));
+        static_assert(std::is_trivially_copyable_v<ColumnChunk>);
+        void* const to = all.data(); // GCC warns of a struct whose members have defaults
+        if (!all.empty()) std::memcpy(to, chunks.data(), all.size() * sizeof(ColumnChunk));
         reader = std::make_unique<ColumnReader>(batch_pool(), file.bytes(), std::move(all), form);
         is_text = form.values.is_text();
         has_lists = form.levels.has_lists();
@@ -95,6 +117,10 @@ void register_parquet(nb::module_& module) {
                nb::sig("def parquet_chunks(footer: typing.Any) -> numpy.typing.NDArray[numpy.int64]"),
                "Where the pages of each column in each row group are: int64 (row groups, columns, 8), of begin, size, "
                "levels, rows, codec, physical type, and how many repetition and definition levels statistics count.");
+    module.def("join_parquet_footers", guarded(&join_footers), nb::arg("parts"),
+               nb::sig("def join_parquet_footers(parts: list[tuple[typing.Any, int]]) -> bytes"),
+               "The metadata of a file that holds the row groups of several: of each its metadata, and how many bytes "
+               "later its pages are there.");
     nb::class_<HeldColumn>(module, "ParquetColumn",
                            "One column of adjacent row groups, read in order. FormatError where pyarrow must read it.")
         .def(nb::new_(guarded(&make)), nb::arg("file"), nb::arg("chunks"), nb::arg("stored"), nb::arg("dtype").none(),

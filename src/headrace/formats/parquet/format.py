@@ -33,7 +33,7 @@ from headrace.formats.parquet.groups import (
     share_of,
 )
 from headrace.formats.parquet.pages import NativeColumns, codecs_of
-from headrace.formats.parquet.write import COMPRESSIONS, ParquetWriter, join_parquet
+from headrace.formats.parquet.write import COMPRESSIONS, ParquetWriter, pieces_of_groups
 from headrace.formats.table.arrow import from_arrow, held_from_arrow, leaf_array, take_from
 from headrace.formats.table.arrow_types import (
     Leaf,
@@ -395,6 +395,6 @@ FORMAT = Format(
     misfits=misfits,
     compressions=COMPRESSIONS,
     compression_of=compression_of,
-    join=join_parquet,
+    pieces=pieces_of_groups,
     verify=verify_blocks,
 )

@@ -1,21 +1,28 @@
-"""Write Parquet through pyarrow."""
+"""Write Parquet through pyarrow, and join its files."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from headrace import _native
 from headrace._optional import require
+from headrace.contracts.protocols import Piece
 from headrace.contracts.schema import Schema
-from headrace.errors import UnsupportedData, Where
+from headrace.errors import CorruptFile, UnsupportedData, Where
+from headrace.formats.parquet.groups import MAGIC
+from headrace.formats.parquet.pages import END_BYTES
 from headrace.formats.table.arrow_types import KEY, arrow, arrow_type, misfits
 from headrace.formats.table.base import ByteFile, refuse_misfits
 from headrace.formats.table.to_arrow import to_arrow
 from headrace.formats.table.values import BadValue
+from headrace.io.faults import name_in_errors
 from headrace.io.paths import PathLike
 from headrace.io.write.atomic import AtomicFile
+from headrace.io.write.pieces import BytesPiece, pieces_of_range
 
-__all__ = ["COMPRESSIONS", "ParquetWriter", "join_parquet"]
+__all__ = ["COMPRESSIONS", "ParquetWriter", "pieces_of_groups"]
 
 
 COMPRESSIONS = ("zstd", "none", "snappy", "brotli")
@@ -112,17 +119,40 @@ def _copy_table(table: Any) -> Any:
     return pa.ipc.open_stream(sink.getvalue()).read_all()
 
 
-def join_parquet(parts: Sequence[str], path: str) -> None:
-    """Copy the row groups of Parquet files into one file, decoding and re-encoding them."""
-    parquet = require("pyarrow.parquet", extra="arrow")
-    first = parquet.ParquetFile(parts[0])
-    packed = first.metadata.row_group(0).column(0).compression if first.metadata.num_row_groups else "NONE"
-    name = "none" if packed == "UNCOMPRESSED" else packed.lower()
-    with (
-        AtomicFile(path) as file,
-        parquet.ParquetWriter(ByteFile(file), first.schema_arrow, compression=name, write_page_checksum=True) as out,
-    ):
-        for part in parts:
-            opened = parquet.ParquetFile(part, page_checksum_verification=True)
-            for group in range(opened.metadata.num_row_groups):
-                out.write_table(opened.read_row_group(group, use_threads=False))
+def pieces_of_groups(parts: Sequence[str]) -> list[Piece]:
+    """What complete Parquet files of one schema are joined to: their row groups as they are, and a footer that says where they are now.
+
+    Raises:
+        CorruptFile: A file has no intact footer, or another schema than the first.
+    """
+    pieces: list[Piece] = [BytesPiece(MAGIC)]
+    position, footers = len(MAGIC), []
+    for part in parts:
+        footer, begin = _read_footer(part)
+        footers.append((footer, position - len(MAGIC)))
+        position += begin - len(MAGIC)
+        pieces += pieces_of_range(part, len(MAGIC), begin)
+    try:
+        joined = _native.join_parquet_footers(footers)
+    except _native.FormatError as error:
+        place = Where(path=parts[error.record])
+        expected = "metadata of row groups of the same schema as in the files before"
+        raise CorruptFile(place, expected=expected, found=f"{error.fault} at byte {error.offset} of them") from error
+    return [*pieces, BytesPiece(joined + len(joined).to_bytes(4, "little") + MAGIC)]
+
+
+def _read_footer(path: str) -> tuple[bytes, int]:
+    """The metadata at the end of a file, and where they begin."""
+    with name_in_errors(path), open(path, "rb") as file:
+        whole = file.seek(0, os.SEEK_END)
+        file.seek(max(whole - END_BYTES, 0))
+        end = file.read(END_BYTES)
+        size = int.from_bytes(end[:-4], "little")
+        begin = whole - END_BYTES - size
+        if end[4:] != MAGIC or begin < len(MAGIC):
+            expected = "a footer and the bytes PAR1 at the end, as in every complete Parquet file"
+            raise CorruptFile(
+                Where(path=path, offset=max(begin, 0)), expected=expected, found=f"{end!r} as the last bytes"
+            )
+        file.seek(begin)
+        return file.read(size), begin
