@@ -118,7 +118,7 @@ test-asan-python: $(VENV)/.test
 	cmake --build --preset asan-python -j $(JOBS)
 	PYTHONPATH=tools/native_override HEADRACE_NATIVE=$$(ls $(CURDIR)/build/asan-python/native/_native.*) \
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so)" \
-	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:log_path=$(CURDIR)/build/asan-python/report \
+	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:handle_sigbus=0:log_path=$(CURDIR)/build/asan-python/report \
 	UBSAN_OPTIONS=print_stacktrace=1:log_path=$(CURDIR)/build/asan-python/report \
 	$(BIN)/python -m pytest -q -m "not peer and not ray" -o faulthandler_timeout=0 $(ASAN_TESTS)
 
