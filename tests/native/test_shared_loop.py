@@ -137,11 +137,8 @@ def test_a_loader_that_waits_joins(tmp_path, monkeypatch):
 
 
 def test_a_thread_without_a_job_joins(tmp_path, monkeypatch):
-    """The consumer decodes the last large batch itself, while the thread has ended a small one."""
-    path = tmp_path / "images.tfrecord"
-    hr.write(path, ({"image": file} for file in FILES * 7))
-    source = hr.open(path, decode=True)
-    expected = np.concatenate([batch["image"] for batch in hr.Loader(source, 80, threads=0)])
+    """The consumer decodes a batch of much work, while the thread has ended one of little. Which of them takes the first batch differs."""
+    flat = simplejpeg.encode_jpeg(np.zeros((HEIGHT, WIDTH, 3), np.uint8))
     joined = set()
     join = _native.join_loop
 
@@ -151,7 +148,14 @@ def test_a_thread_without_a_job_joins(tmp_path, monkeypatch):
             joined.add(threading.current_thread() is threading.main_thread())
         return found
 
+    sources = []
+    for name, files in (("more_first", FILES * 7), ("less_first", [flat] * 80 + FILES * 6)):
+        path = tmp_path / f"{name}.tfrecord"
+        hr.write(path, ({"image": file} for file in files))
+        source = hr.open(path, decode=True)
+        sources.append((source, np.concatenate([batch["image"] for batch in hr.Loader(source, 80, threads=0)])))
     monkeypatch.setattr(_native, "join_loop", counted)
     while False not in joined:
-        found = [batch["image"] for batch in hr.Loader(source, 80, threads=1)]
-        np.testing.assert_array_equal(np.concatenate(found), expected)
+        for source, expected in sources:
+            found = [batch["image"] for batch in hr.Loader(source, 80, threads=1)]
+            np.testing.assert_array_equal(np.concatenate(found), expected)
