@@ -127,9 +127,9 @@ def pad_rows(values: numpy.typing.NDArray[Any], offsets: numpy.typing.NDArray[nu
     Rows that vary in length as an array (rows, length, *inner): row i has the values from offsets[i] up to offsets[i + 1], as far as they fit, then the one of `filling`. FormatError: offsets are out of range.
     """
 
-def take_varying_rows(values: numpy.typing.NDArray[Any], offsets: numpy.typing.NDArray[numpy.int64], indices: numpy.typing.NDArray[numpy.int64]) -> numpy.typing.NDArray[Any]:
+def take_varying_rows(parts: list[tuple[numpy.typing.NDArray[Any], numpy.typing.NDArray[numpy.int64]]], indices: numpy.typing.NDArray[numpy.int64]) -> tuple[numpy.typing.NDArray[Any], numpy.typing.NDArray[numpy.int64]]:
     """
-    The values of such rows at these indices, end to end. FormatError: one is out of range.
+    The rows at these indices, which count through the parts, (values, offsets) each: their values end to end, and their offsets. FormatError: one is out of range.
     """
 
 def check_strings(data: numpy.typing.NDArray[numpy.uint8], offsets: numpy.typing.NDArray[numpy.int64], is_text: bool) -> tuple[int, int]:

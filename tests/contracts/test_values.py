@@ -509,7 +509,7 @@ def plainly(monkeypatch):
 
     def compute(function):
         with monkeypatch.context() as patch:
-            patch.setattr(values_module, "_is_plain", lambda rows: False)
+            patch.setattr(values_module, "holds_numbers", lambda rows: False)
             return function()
 
     return compute
@@ -547,10 +547,46 @@ def test_offsets_that_changed_are_found(offsets):
     with pytest.raises(_native.FormatError):
         _native.pad_rows(np.arange(3), wrong, 2, np.zeros(1, np.int64))
     with pytest.raises(_native.FormatError):
-        _native.take_varying_rows(np.arange(3), wrong, every)
-    for index in (-1, len(every), 1 << 62):
+        _native.take_varying_rows([(np.arange(3), wrong)], every)
+    for index in (-1, len(every), 1 << 62, -(1 << 63)):
         with pytest.raises(_native.FormatError):
-            _native.take_varying_rows(np.arange(3), np.zeros(len(wrong), np.int64), np.array([index]))
+            _native.take_varying_rows([(np.arange(3), np.zeros(len(wrong), np.int64))], np.array([index]))
+
+
+@given(
+    parts=st.lists(st.lists(st.lists(st.integers(-99, 99), max_size=5), max_size=6), min_size=1, max_size=5),
+    dtype=st.sampled_from([np.int64, np.uint8, np.float32, np.bool_]),
+    inner=st.sampled_from([(), (3,), (0,), (2, 2)]),
+    data=st.data(),
+)
+def test_rows_of_several_parts_are_those_of_all_end_to_end(parts, dtype, inner, data):
+    columns = []
+    for rows in parts:
+        numbers = np.array([number for row in rows for number in row], np.int64).reshape(-1, *(1 for _ in inner))
+        columns.append(
+            Ragged(np.abs(numbers + np.zeros(inner, np.int64)).astype(dtype), np.cumsum([0, *map(len, rows)]))
+        )
+    whole, count = join(columns), sum(map(len, parts))
+    picked = data.draw(st.lists(st.integers(0, count - 1), max_size=12)) if count else []
+    given = [(column.values, np.asarray(column.offsets)) for column in columns]
+    values, offsets = _native.take_varying_rows(given, np.array(picked, np.int64))
+    wanted = whole.take(picked) if isinstance(whole, Ragged) else None
+    assert wanted is not None
+    assert (values.dtype, values.shape, values.tolist()) == (wanted.dtype, wanted.values.shape, wanted.values.tolist())
+    assert offsets.tolist() == wanted.offsets.tolist()
+    with pytest.raises(_native.FormatError):
+        _native.take_varying_rows(given, np.array([*picked, count], np.int64))
+
+
+def test_parts_that_differ_are_refused():
+    offsets = np.array([0, 2])
+    one = (np.arange(2), offsets)
+    for other in (np.arange(2.0), np.zeros((2, 3), np.int64), np.array([object(), None])):
+        with pytest.raises(TypeError):
+            _native.take_varying_rows([one, (other, offsets)], np.zeros(1, np.int64))
+    for wrong in ([], [one, None], [one, (np.arange(2),)], [(np.arange(2), offsets.astype(np.int32))]):
+        with pytest.raises((TypeError, ValueError)):
+            _native.take_varying_rows(wrong, np.zeros(1, np.int64))
 
 
 def test_what_is_no_rows():
@@ -563,7 +599,7 @@ def test_what_is_no_rows():
             _native.pad_rows(numbers, offsets, 2, filling)
     for function in (
         lambda *given: _native.pad_rows(*given, 2, numbers[:1]),
-        lambda *given: _native.take_varying_rows(*given, offsets),
+        lambda *given: _native.take_varying_rows([given], offsets),
     ):
         with pytest.raises(ValueError, match="one more offset"):
             function(numbers, np.zeros(0, np.int64))

@@ -406,7 +406,7 @@ CASES = {
         )
     ],
     "pad_rows": lambda: _native.pad_rows(np.arange(4), np.array([0, 3, 4]), 2, np.zeros(1, np.int64)).tolist(),
-    "take_varying_rows": lambda: _native.take_varying_rows(np.arange(4), np.array([0, 3, 4]), index[:1]).tolist(),
+    "take_varying_rows": lambda: _native.take_varying_rows([(np.arange(4), np.array([0, 3, 4]))], index[:1]),
     "list_examples": lambda: _native.list_examples(("a", "b"), [[1, 2], [3, 4]]),
     "split_examples": lambda: _native.split_examples([{"a": 1, "b": 3}, {"a": 2, "b": 4}], ("a", "b")),
     "measure_batch": lambda: _native.measure_batch(

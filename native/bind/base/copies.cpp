@@ -271,8 +271,9 @@ std::optional<nb::list> join_rows(const nb::sequence& given) {
 
 /// Rows that vary in length, whose elements are in an array.
 struct VaryingColumn {
-    VaryingColumn(nb::handle values, const Indices& offsets)
+    VaryingColumn(nb::handle values, Indices offsets_)
         : elements(values),
+          offsets(std::move(offsets_)),
           rows{elements.rows, {offsets.data(), offsets.shape(0)}} {
         if (rows.offsets.empty()) throw nb::value_error("there is one more offset than rows");
     }
@@ -280,6 +281,7 @@ struct VaryingColumn {
     [[nodiscard]] std::size_t count() const { return rows.offsets.size() - 1; }
 
     Column elements;
+    Indices offsets;
     VaryingRows rows;
 };
 
@@ -302,23 +304,59 @@ nb::object pad(nb::handle values, const Indices& offsets, std::size_t length, nb
     return to_numpy(std::move(block), count, length * size, nb::tuple(inner), column.elements.dtype);
 }
 
-nb::object take_varying(nb::handle values, const Indices& offsets, const Indices& indices) {
-    const VaryingColumn column(values, offsets);
+/// Parts whose elements are of one dtype and shape. Nothing else is taken together.
+std::vector<VaryingColumn> hold_parts(const nb::list& given) {
+    std::vector<VaryingColumn> parts;
+    for (nb::handle each : given) {
+        nb::tuple part;
+        Indices offsets;
+        if (!nb::try_cast(each, part) || nb::len(part) != 2 || !nb::try_cast(nb::object(part[1]), offsets, false))
+            throw nb::type_error("a part is values and offsets");
+        parts.emplace_back(nb::object(part[0]), std::move(offsets));
+        const Column &first = parts.front().elements, &latest = parts.back().elements;
+        if (!latest.dtype.equal(first.dtype) || !latest.inner.equal(first.inner))
+            throw nb::type_error("parts of one dtype and shape");
+    }
+    if (parts.empty()) throw nb::value_error("there is no part");
+    return parts;
+}
+
+nb::tuple take_varying(const nb::list& given, const Indices& indices) {
+    const std::vector<VaryingColumn> parts = hold_parts(given);
     const std::span<const std::int64_t> wanted(indices.data(), indices.shape(0));
-    const std::size_t size = column.elements.rows.size;
-    std::vector<std::size_t> ends;
+    std::vector<VaryingRows> rows;
+    std::vector<std::int64_t> firsts{0};
+    for (const VaryingColumn& part : parts) {
+        rows.push_back(part.rows);
+        firsts.push_back(firsts.back() + static_cast<std::int64_t>(part.count()));
+    }
+    std::vector<std::int32_t> which(wanted.size());
+    find_parts(firsts, wanted, which.data());
+    std::vector<std::int64_t> places(wanted.size());
+    Pool::Block offsets = batch_pool()->take((wanted.size() + 1) * sizeof(std::int64_t));
+    auto* const starts = reinterpret_cast<std::int64_t*>(offsets.data());
+    starts[0] = 0;
+    const std::size_t size = parts.front().elements.rows.size;
+    std::vector<std::size_t> ends(wanted.size());
     std::size_t total = 0;
     for (std::size_t i = 0; i < wanted.size(); ++i) {
-        total += column.rows.row(wanted[i], i).count;
+        const auto part = static_cast<std::uint32_t>(which[i]);
+        // The first part tells that a row is none, too.
+        const VaryingRows& held = rows[part < rows.size() ? part : 0];
+        places[i] = part < rows.size() ? wanted[i] - firsts[part] : -1;
+        total += held.row(places[i], i).count;
         if (size != 0 && total > (SIZE_MAX >> 16) / size) throw nb::value_error("too many rows");
-        ends.push_back(total * size);
+        ends[i] = total * size;
+        starts[i + 1] = static_cast<std::int64_t>(total);
     }
     Pool::Block block = batch_pool()->take(total * size);
     {
         const ReleaseForMany released(total);
-        take_varying_rows(column.rows, wanted, ends, block.data());
+        take_varying_rows(rows, which.data(), places, ends, block.data());
     }
-    return to_numpy(std::move(block), total, size, column.elements.inner, column.elements.dtype);
+    const Column& elements = parts.front().elements;
+    return nb::make_tuple(to_numpy(std::move(block), total, size, elements.inner, elements.dtype),
+                          to_numpy(std::move(offsets), nb::dtype<std::int64_t>(), {wanted.size() + 1}));
 }
 
 } // namespace
@@ -350,11 +388,12 @@ void register_copies(nb::module_& module) {
                 "numpy.typing.NDArray[typing.Any]"),
         "Rows that vary in length as an array (rows, length, *inner): row i has the values from offsets[i] up to "
         "offsets[i + 1], as far as they fit, then the one of `filling`. FormatError: offsets are out of range.");
-    module.def("take_varying_rows", guarded(&take_varying), nb::arg("values"), nb::arg("offsets"), nb::arg("indices"),
-               nb::sig("def take_varying_rows(values: numpy.typing.NDArray[typing.Any], offsets: "
-                       "numpy.typing.NDArray[numpy.int64], indices: numpy.typing.NDArray[numpy.int64]) -> "
-                       "numpy.typing.NDArray[typing.Any]"),
-               "The values of such rows at these indices, end to end. FormatError: one is out of range.");
+    module.def("take_varying_rows", guarded(&take_varying), nb::arg("parts"), nb::arg("indices"),
+               nb::sig("def take_varying_rows(parts: list[tuple[numpy.typing.NDArray[typing.Any], "
+                       "numpy.typing.NDArray[numpy.int64]]], indices: numpy.typing.NDArray[numpy.int64]) -> "
+                       "tuple[numpy.typing.NDArray[typing.Any], numpy.typing.NDArray[numpy.int64]]"),
+               "The rows at these indices, which count through the parts, (values, offsets) each: their values end to "
+               "end, and their offsets. FormatError: one is out of range.");
 }
 
 } // namespace headrace::bind

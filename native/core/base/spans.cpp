@@ -267,13 +267,19 @@ void pad_rows(const VaryingRows& rows, std::size_t length, Bytes fill, std::byte
     }
 }
 
-void take_varying_rows(const VaryingRows& rows, std::span<const std::int64_t> indices,
-                       std::span<const std::size_t> ends, std::byte* out) {
+void take_varying_rows(std::span<const VaryingRows> parts, const std::int32_t* which,
+                       std::span<const std::int64_t> indices, std::span<const std::size_t> ends, std::byte* out) {
+    const auto row_of = [&](std::size_t i) -> Bytes {
+        if (i == indices.size()) return {};
+        const auto part = static_cast<std::uint32_t>(which != nullptr ? which[i] : 0);
+        if (part >= parts.size()) throw out_of_range(part, parts.size(), i);
+        return parts[part].row(indices[i], i).bytes;
+    };
     std::size_t at = 0;
-    Bytes next = indices.empty() ? Bytes{} : rows.row(indices[0], 0).bytes;
+    Bytes next = row_of(0);
     for (std::size_t i = 0; i < indices.size(); ++i) {
         const Bytes row = next;
-        next = i + 1 < indices.size() ? rows.row(indices[i + 1], i + 1).bytes : Bytes{};
+        next = row_of(i + 1);
         prefetch_lines(next.first(std::min(next.size(), most_prefetched)));
         if (row.size() != ends[i] - at) throw out_of_range(row.size(), ends[i] - at, i);
         if (!row.empty()) std::memcpy(out + at, row.data(), row.size());

@@ -111,10 +111,11 @@ struct VaryingRows {
 /// `out` holds that many for each row. Throws FormatError{range} (record = the row) for offsets outside the elements.
 void pad_rows(const VaryingRows& rows, std::size_t length, Bytes fill, std::byte* out);
 
-/// Copies rows to `out` end to end, in the order of `indices`. `ends` has the end of each there, in bytes. Throws
-/// FormatError{range} (record = position in `indices`) for a row that is none, or of another size.
-void take_varying_rows(const VaryingRows& rows, std::span<const std::int64_t> indices,
-                       std::span<const std::size_t> ends, std::byte* out);
+/// Copies rows to `out` end to end, in the order of `indices`. Row i is one of parts[which[i]], or of parts[0] if
+/// `which` is null. `ends` has the end of each in `out`, in bytes. Throws FormatError{range} (record = position in
+/// `indices`) for a row or a part that is none, or a row of another size.
+void take_varying_rows(std::span<const VaryingRows> parts, const std::int32_t* which,
+                       std::span<const std::int64_t> indices, std::span<const std::size_t> ends, std::byte* out);
 
 /// Copies `size` bytes from each place to `out`. Place i is at offsets[i] of files[which[i]], or of files[0] if `which`
 /// is null; otherwise `which` has one number per offset. Throws FormatError{range} with `record` set for a place

@@ -19,7 +19,7 @@ constexpr std::uint64_t short_list = 15; // the first count that stands after th
 struct FooterParts {
     Bytes whole; // up to the end of the struct
     Bytes schema, rows, groups;
-    Bytes first_group; // where the elements of `groups` begin
+    const std::byte* first_group = nullptr; // in `groups`
     std::int64_t row_count = missing;
     std::uint64_t group_count = 0;
 };
@@ -48,9 +48,8 @@ FooterParts take_apart(Bytes footer) {
             const ThriftReader::Elements groups = reader.elements();
             if (groups.count != 0 && groups.type != ThriftType::structure) refuse_at(cursor);
             found.group_count = groups.count;
-            const std::byte* const begin = cursor.position();
+            found.first_group = cursor.position();
             for (std::uint64_t i = 0; i < groups.count; ++i) reader.skip(groups.type, true);
-            found.first_group = {begin, cursor.position()};
         });
     });
     found.whole = {footer.data(), cursor.position()};
@@ -94,7 +93,7 @@ class GroupMover {
           cursor_(part.footer),
           reader_(cursor_),
           move_(part.move),
-          copied_(found.first_group.data()),
+          copied_(found.first_group),
           copy_(copy) {
         (void)cursor_.take(static_cast<std::size_t>(copied_ - begin_));
     }

@@ -184,7 +184,7 @@ void rows_that_vary_are_padded_and_taken() {
 
     const auto taken = [&](const std::vector<std::int64_t>& indices, const std::vector<std::size_t>& ends) {
         std::string out(ends.empty() ? 0 : ends.back(), '?');
-        take_varying_rows(rows, indices, ends, reinterpret_cast<std::byte*>(out.data()));
+        take_varying_rows({&rows, 1}, nullptr, indices, ends, reinterpret_cast<std::byte*>(out.data()));
         return out;
     };
     check(taken({2, 1, 0, 2}, {6, 6, 10, 16}) == "ccddeeaabbccddee");
@@ -192,6 +192,20 @@ void rows_that_vary_are_padded_and_taken() {
     check(fault_of([&] { (void)taken({0, 3}, {4, 4}); }).record == 1);
     check(fault_of([&] { (void)taken({-1}, {0}); }).record == 0);
     check(fault_of([&] { (void)taken({0, 2}, {4, 8}); }).record == 1); // of another size than was counted
+
+    const std::string more = "ffgghh";
+    const std::vector<std::int64_t> cuts = {0, 1, 3};
+    const std::vector<VaryingRows> parts = {rows, {{bytes_of(more), 2, 3}, cuts}};
+    const auto mixed = [&](const std::vector<std::int32_t>& which, const std::vector<std::int64_t>& indices) {
+        std::string out(16, '?');
+        const std::vector<std::size_t> ends = {4, 6, 10, 16};
+        take_varying_rows(parts, which.data(), indices, ends, reinterpret_cast<std::byte*>(out.data()));
+        return out;
+    };
+    check(mixed({1, 1, 0, 0}, {1, 0, 0, 2}) == "gghhffaabbccddee");
+    check(fault_of([&] { (void)mixed({1, 1, 2, 0}, {1, 0, 0, 2}); }).record == 2); // no such part
+    check(fault_of([&] { (void)mixed({1, -1, 0, 0}, {1, 0, 0, 2}); }).record == 1);
+    check(fault_of([&] { (void)mixed({1, 1, 0, 1}, {1, 0, 0, 2}); }).record == 3); // of the other part
     for (const std::vector<std::int64_t>& wrong :
          std::vector<std::vector<std::int64_t>>{{0, 6}, {3, 2}, {-1, 2}, {0, -1}, {0, INT64_MAX}}) {
         std::string out(64, '?');

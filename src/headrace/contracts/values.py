@@ -35,6 +35,7 @@ __all__ = [
     "copy_pooled",
     "cut_batch",
     "empty_pooled",
+    "holds_numbers",
     "join",
     "list_examples",
     "pad_rows",
@@ -175,14 +176,14 @@ class Ragged(Sequence[Any]):
     def take(self, rows: npt.ArrayLike) -> Ragged:
         """The rows at these positions, copied. Negative ones count from the end; one outside is an IndexError, flags a TypeError."""
         rows = check_positions(rows, len(self)).reshape(-1)
+        if holds_numbers(self):
+            native: Any = [(self.values, self.offsets)]
+            return Ragged.trust(*_native.take_varying_rows(native, np.ascontiguousarray(rows, np.int64)))
         held = np.asarray(self.offsets)
         starts = held[rows]
         lengths = held[rows + 1] - starts
         offsets = np.zeros(len(rows) + 1, np.int64)
         np.cumsum(lengths, out=offsets[1:])
-        if _is_plain(self):
-            values: Any = self.values
-            return Ragged.trust(_native.take_varying_rows(values, held, np.ascontiguousarray(rows, np.int64)), offsets)
         picked = np.arange(int(offsets[-1])) + np.repeat(starts - offsets[:-1], lengths)
         likewise = getattr(self.offsets, "new_tensor", np.asarray)  # a tensor beside a tensor of PyTorch
         return Ragged.trust(take_rows(self.values, picked), likewise(offsets))
@@ -216,7 +217,7 @@ _PUT_VALUES, _PUT_OFFSETS = (getattr(Ragged, name).__set__ for name in ("values"
 def pad_rows(rows: Ragged, length: int, fill: Any) -> Any:
     """``(n, length, *inner)``: rows cut to a length, or followed by ``fill`` up to it, see :func:`~headrace._numbers.choose_fill`."""
     values: Any = rows.values
-    if _is_plain(rows):
+    if holds_numbers(rows):
         filling = np.full((1, *values.shape[1:]), choose_fill(values, fill), values.dtype)
         return _native.pad_rows(values, rows.offsets, length, filling)
     lengths = rows.lengths
@@ -226,8 +227,8 @@ def pad_rows(rows: Ragged, length: int, fill: Any) -> Any:
     return place_values(values, take, np.flatnonzero(np.arange(length) < lengths[:, None]), (len(rows), length), fill)
 
 
-def _is_plain(rows: Ragged) -> bool:
-    """Whether native code can copy the rows."""
+def holds_numbers(rows: Ragged) -> bool:
+    """Whether the rows are those of an array of numbers, which native code can copy."""
     values, offsets = rows.values, rows.offsets
     if type(values) is not np.ndarray or type(offsets) is not np.ndarray:
         return False

@@ -367,10 +367,17 @@ OF_NUMBERS = {
     "rows of text": lambda numbers: Strings.from_values([str(number) for number in numbers], is_text=True).reshape(
         -1, 1
     ),
-    "ragged": lambda numbers: Ragged(np.array(numbers, np.int64), np.arange(len(numbers) + 1)),
+    "ragged": lambda numbers: Ragged(
+        np.array(numbers, np.float32).repeat(numbers % 4), np.cumsum([0, *(number % 4 for number in numbers)])
+    ),
+    "ragged vectors": lambda numbers: Ragged(
+        np.array(numbers).repeat(300).reshape(-1, 300), np.arange(len(numbers) + 1)
+    ),
+    "ragged text": lambda numbers: Ragged(OF_NUMBERS["text"](numbers), np.arange(len(numbers) + 1)),
+    "ragged of ragged": lambda numbers: Ragged(OF_NUMBERS["ragged"](numbers), np.arange(len(numbers) + 1)),
     "objects": lambda numbers: np.array([*numbers, None], object)[:-1],
 }
-SHORT = {"numbers", "vectors", "text", "bytes"}
+MERGED = {"numbers", "vectors", "text", "bytes", "ragged", "ragged vectors"}
 
 
 @given(
@@ -384,12 +391,19 @@ def test_merged_rows_are_those_of_joined_columns(parts, names, data):
     total = sum(map(len, parts))
     order = np.array(data.draw(st.lists(st.integers(0, max(total - 1, 0)), max_size=20 if total else 0)), np.int64)
     merged = copies.merge_rows(batches, order)
-    assert merged.keys() == names & SHORT
+    assert merged.keys() == names & MERGED
     for name, column in merged.items():
         plain = take_rows(join([batch[name] for batch in batches]), order)
-        assert (type(column), column.dtype, column.shape) == (type(plain), plain.dtype, plain.shape)
-        assert column.tolist() == plain.tolist()
-        assert type(column) is Strings or not any(np.shares_memory(column, batch[name]) for batch in batches)
+        assert type(column) is type(plain)
+        if isinstance(column, Ragged):
+            assert (column.values.dtype, column.offsets.dtype) == (plain.values.dtype, plain.offsets.dtype)
+            assert column.values.shape == plain.values.shape
+            assert column.to_list() == plain.to_list()
+            assert not any(np.shares_memory(column.values, batch[name].values) for batch in batches)
+        else:
+            assert (column.dtype, column.shape) == (plain.dtype, plain.shape)
+            assert column.tolist() == plain.tolist()
+            assert type(column) is Strings or not any(np.shares_memory(column, batch[name]) for batch in batches)
 
 
 @pytest.mark.parametrize(
@@ -402,6 +416,8 @@ def test_merged_rows_are_those_of_joined_columns(parts, names, data):
         np.zeros(3, object),
         Strings.from_values(["a", "b", "c"]),
         Ragged(np.zeros(3, np.int64), np.arange(4)),
+        Ragged(np.zeros(3), np.arange(4)),
+        Ragged(np.zeros((3, 2), np.int64), np.arange(4)),
         [1, 2, 3],
     ],
 )
@@ -411,10 +427,13 @@ def test_columns_of_other_kinds_are_not_merged_natively(other):
     if not isinstance(other, Strings):
         assert copies.merge_rows([{"a": Strings.from_values(["a", "b"])}, {"a": other}], order) == {}
     assert copies.merge_rows([{"a": Strings.from_values([b"a", b"b"])}, {"a": Strings.from_values(["c"])}], order) == {}
+    if not isinstance(other, Ragged) or other.dtype != np.int64 or other.values.ndim > 1:
+        assert copies.merge_rows([{"a": Ragged(np.zeros(2, np.int64), np.arange(3))}, {"a": other}], order) == {}
 
 
 def test_an_order_beyond_the_rows():
-    batches = [{"a": np.zeros(2, np.int64), "t": Strings.from_values(["a", "b"])}] * 2
-    for order in ([4], [-1]):
-        with pytest.raises(_native.FormatError, match="range"):
-            copies.merge_rows(batches, np.array(order))
+    ragged = Ragged(np.zeros(2, np.int64), np.arange(3))
+    for one in ({"a": np.zeros(2, np.int64), "t": Strings.from_values(["a", "b"])}, {"r": ragged}):
+        for order in ([4], [-1]):
+            with pytest.raises(_native.FormatError, match="range"):
+                copies.merge_rows([one] * 2, np.array(order))

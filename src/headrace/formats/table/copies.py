@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from headrace import _native
 from headrace.contracts.strings import Strings
-from headrace.contracts.values import Batch, Indices, Ragged, copy_pooled, join, size_of, take_rows
+from headrace.contracts.values import Batch, Indices, Ragged, copy_pooled, holds_numbers, join, size_of, take_rows
 from headrace.errors import DataError, SchemaMismatch
 from headrace.formats.table.column_cache import MOST_KEPT_BYTES, ProcessLocks, RecurringTexts, memory_share
 from headrace.formats.table.values import BadValue
@@ -81,7 +82,8 @@ class RowCopier:
 
 
 def merge_rows(batches: Sequence[Batch], order: Indices) -> Batch:
-    """The rows of several batches end to end, taken in an order: columns of short rows of numbers, and of text, if they are alike in all batches.
+    """The rows of several batches end to end, taken in an order: columns of short rows of numbers, of rows that vary in length, and of text, if they
+    are alike in all batches.
 
     Others are left out. Long rows are better copied batch by batch than twice.
 
@@ -89,14 +91,29 @@ def merge_rows(batches: Sequence[Batch], order: Indices) -> Batch:
         batches: With the same columns.
         order: ``int64``: an index for each row.
     """
+    found = _merge_varying(batches, order)
     names = [name for name, column in batches[0].items() if _is_short(column)]
     try:
         columns = [[batch[name] for name in names] for batch in batches if names]
         parts = [(_native.Columns(each, Strings), 0, len(each[0])) for each in columns]
         joined = _native.join_rows(parts) if parts else None
     except (TypeError, ValueError, BufferError):  # columns of other kinds beside those of the first
-        return {}
-    return {} if joined is None else dict(zip(names, _native.Columns(joined, Strings).pick(order), strict=True))
+        return found
+    return (
+        found if joined is None else found | dict(zip(names, _native.Columns(joined, Strings).pick(order), strict=True))
+    )
+
+
+def _merge_varying(batches: Sequence[Batch], order: Indices) -> Batch:
+    """The columns whose rows vary in length, of :func:`merge_rows`."""
+    found: Batch = {}
+    for name, column in batches[0].items():
+        columns = [batch[name] for batch in batches] if type(column) is Ragged else []
+        if columns and all(type(each) is Ragged and holds_numbers(each) for each in columns):
+            with suppress(TypeError):  # of another dtype or shape
+                parts = [(each.values, each.offsets) for each in columns]
+                found[name] = Ragged.trust(*_native.take_varying_rows(parts, order))
+    return found
 
 
 class FittingRows:
