@@ -141,12 +141,12 @@ def named(event, args):
 if sys.argv[3] == "last":
     sys.argv[3] = "0"
     sys.addaudithook(named)
-out = hr.convert(sys.argv[1], sys.argv[2], codec=None if sys.argv[2].endswith("npy") else "example", threads=2)
+out = hr.convert(sys.argv[1], sys.argv[2], codec="example" if "tfrecord" in sys.argv[2] else None, threads=2)
 print(out.resumed)
 """
 
 
-@pytest.mark.parametrize("target", ["b.tfrecord", "b.tfrecord@2", "b.npy"])
+@pytest.mark.parametrize("target", ["b.tfrecord", "b.tfrecord@2", "b.npy", "b.parquet"])
 def test_killed_at_any_moment_it_leaves_no_half_file_and_resumes(tmp_path, original, target):
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     codes = []

@@ -122,6 +122,8 @@ def _copy_table(table: Any) -> Any:
 def pieces_of_groups(parts: Sequence[str]) -> list[Piece]:
     """What complete Parquet files of one schema are joined to: their row groups as they are, and a footer that says where they are now.
 
+    Pages are not read. Their checksums go with them, so readers find damage.
+
     Raises:
         CorruptFile: A file has no intact footer, or another schema than the first.
     """

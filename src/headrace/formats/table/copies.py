@@ -99,9 +99,9 @@ def merge_rows(batches: Sequence[Batch], order: Indices) -> Batch:
         joined = _native.join_rows(parts) if parts else None
     except (TypeError, ValueError, BufferError):  # columns of other kinds beside those of the first
         return found
-    return (
-        found if joined is None else found | dict(zip(names, _native.Columns(joined, Strings).pick(order), strict=True))
-    )
+    if joined is not None:
+        found |= zip(names, _native.Columns(joined, Strings).pick(order), strict=True)
+    return found
 
 
 def _merge_varying(batches: Sequence[Batch], order: Indices) -> Batch:
