@@ -13,9 +13,9 @@ from benchmarks.compare.report import setting, update_readme
 from benchmarks.compare.results import Table
 from benchmarks.data import bench_folder
 from benchmarks.shapes import report
-from benchmarks.shapes.driver import clocked, compare_first, compare_threads, grow, sweep
+from benchmarks.shapes.driver import clocked, compare_cold, compare_first, compare_threads, grow, sweep
 from benchmarks.shapes.report import Sweep
-from benchmarks.shapes.rows import LARGE, ROWS, Row, find_row, random_rows
+from benchmarks.shapes.rows import COLD, LARGE, ROWS, Row, find_row, random_rows
 from benchmarks.shapes.shape import FACTORS
 
 _HERE = Path(__file__).resolve().parents[1]
@@ -33,10 +33,17 @@ for name in sys.argv[1:]:
 _MEASURE: dict[str, Callable[..., dict[str, Table]]] = {
     "run": sweep,
     "first": compare_first,
+    "cold": compare_cold,
     "threads": compare_threads,
     "growth": grow,
 }
-_RATIO = {"run": report.fastest, "first": report.fastest, "threads": report.threads, "growth": report.growth}
+_RATIO = {
+    "run": report.fastest,
+    "first": report.fastest,
+    "cold": report.fastest,
+    "threads": report.threads,
+    "growth": report.growth,
+}
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -70,7 +77,7 @@ def _measure(options: argparse.Namespace) -> Sweep:
     tell = clocked(say, len(rows), lambda name, table: _line(options.command, name, table))
     tables = _MEASURE[options.command](rows, run, tell)
     settings = setting(run.size, run.rounds)
-    if options.command in ("run", "first"):
+    if options.command in ("run", "first", "cold"):
         settings["peers"] = _peer_versions(rows)
     return Sweep(command=options.command, setting=settings, tables=tables)
 
@@ -88,7 +95,11 @@ def _peer_versions(rows: Sequence[Row]) -> str:
 def _chosen(options: argparse.Namespace) -> list[Row]:
     if options.random:
         return random_rows(options.random, options.seed)
-    return options.rows or [row for row in ROWS.values() if options.command != "growth" or row not in LARGE]
+    if options.rows:
+        return options.rows
+    if options.command == "cold":
+        return [find_row(name) for name in COLD]
+    return [row for row in ROWS.values() if options.command != "growth" or row not in LARGE]
 
 
 def _line(command: str, name: str, table: Table) -> str:
@@ -122,6 +133,7 @@ def _render() -> None:
     titles = {
         "run": "Beside peers",
         "first": "First epochs",
+        "cold": "First epochs from the disk",
         "threads": "Default loader beside threads=0",
         "growth": "Ten times the rows",
     }
@@ -137,6 +149,7 @@ def _parser() -> argparse.ArgumentParser:
     texts = {
         "run": "measure rows beside their fastest peers",
         "first": "measure the first epoch of new processes, with opening, beside peers",
+        "cold": "measure the same with files that are on the disk only (it must be a local one, not memory)",
         "threads": "measure the default loader beside threads=0",
         "growth": "measure Headrace over ten times the rows",
     }

@@ -151,7 +151,14 @@ def sweep(rows: Sequence[Row], run: Run, say: Callable[[str, Table], None]) -> d
     return tables
 
 
-def compare_first(rows: Sequence[Row], run: Run, say: Callable[[str, Table], None]) -> dict[str, Table]:
+def compare_cold(rows: Sequence[Row], run: Run, say: Callable[[str, Table], None]) -> dict[str, Table]:
+    """As `compare_first`, with files that are on the disk only."""
+    return compare_first(rows, run, say, is_cold=True)
+
+
+def compare_first(
+    rows: Sequence[Row], run: Run, say: Callable[[str, Table], None], *, is_cold: bool = False
+) -> dict[str, Table]:
     """Rows beside their peers in the first epoch of a new process, with opening the files. Headrace has nothing in its cache."""
     tables = {}
     for row in rows:
@@ -161,14 +168,15 @@ def compare_first(rows: Sequence[Row], run: Run, say: Callable[[str, Table], Non
             for system in row.systems
             if not system.start.endswith("_joined")
         ]
-        start = partial(_start_first, row, run)
+        start = partial(_start_first, row, run, is_cold)
         tables[row.name] = measure_systems(row.name, systems, run, start=start)
         say(row.name, tables[row.name])
     return tables
 
 
-def _start_first(row: Row, run: Run, system: System, cache: Path) -> _First:
-    return _First(Library(run, system.python, cache), system.start, row.shape, run.size)
+def _start_first(row: Row, run: Run, is_cold: bool, system: System, cache: Path) -> _First:
+    files = ShapeFiles(run.folder, row.shape, row.shape.rows(run.size)) if is_cold else None
+    return _First(Library(run, system.python, cache), system.start, row.shape, run.size, evicted=files)
 
 
 class _Alone(Visit):
@@ -185,6 +193,8 @@ class _First(_Alone):
 
     is_checked: bool = False
     """Whether its rows are checked elsewhere. Those of peers are, by `sweep`."""
+    evicted: ShapeFiles | None = None
+    """What is to be on the disk only before each turn."""
 
     def ask(self, do: str, **more: float | str) -> object:
         """As `Visit.ask`, except for checks."""
@@ -196,6 +206,8 @@ class _First(_Alone):
         """The first epoch."""
         del seconds, most
         self.opened = True
+        if self.evicted is not None:
+            self.evicted.evict()
         answer = self.ask("first", shape=str(self.shape), size=self.size, times=self.times)
         return [Timing(**timing) for timing in answer]  # type: ignore[attr-defined]
 
@@ -278,6 +290,7 @@ __all__ = [
     "OURS",
     "TENFOLD",
     "clocked",
+    "compare_cold",
     "compare_first",
     "compare_threads",
     "grow",

@@ -6,6 +6,7 @@ import csv
 import io
 import itertools
 import json
+import os
 import shutil
 import zlib
 from collections.abc import Callable, Iterator
@@ -92,6 +93,14 @@ class ShapeFiles:
             with open(path, "rb", buffering=0) as file:
                 while file.read(1 << 20):
                     pass
+        return self
+
+    def evict(self) -> ShapeFiles:
+        """Have the system forget every byte, so that reading waits for the disk."""
+        for path in self.paths:
+            with open(path, "rb", buffering=0) as file:
+                os.fsync(file.fileno())  # What has not been written yet is not forgotten.
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
         return self
 
     def remove(self) -> None:

@@ -103,7 +103,13 @@ def _measured(result: SystemResult) -> bool:
     return bool(result.timings) and not result.error
 
 
-_RATIOS = {"run": fastest, "first": fastest, "threads": threads, "growth": growth}
+_RATIOS = {"run": fastest, "first": fastest, "cold": fastest, "threads": threads, "growth": growth}
+
+
+_FIRST = {
+    "first": "First epoch of a process, with opening, without imports and caches",
+    "cold": "The same, with files that are on the disk only",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +117,7 @@ class Sweep:
     """What one command measured.
 
     Attributes:
-        command: ``run``, ``first``, ``threads`` or ``growth``.
+        command: ``run``, ``first``, ``cold``, ``threads`` or ``growth``.
         setting: When, which commit, machine, versions, sizes.
         tables: The systems of each row.
     """
@@ -154,9 +160,9 @@ class Sweep:
                 f"Ten times the rows: {_first_growth(self.tables)}later epochs: speed per row at worst {worst.times:.2f} x "
                 f"(`{worst.row}`), median {middle:.2f} x over {len(ratios)} rows; memory {_memory(self.tables)}."
             )
-        if self.command == "first":
+        if self.command in _FIRST:
             return (
-                f"First epoch of a process, with opening, without imports and caches: worst {_said(worst)}; median {middle:.3g} x "
+                f"{_FIRST[self.command]}: worst {_said(worst)}; median {middle:.3g} x "
                 f"over {len(ratios)} rows, each beside its fastest peer; {_below(ratios)}."
             )
         return (

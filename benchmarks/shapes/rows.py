@@ -222,6 +222,36 @@ parquet 13f32+26s8+1i1 rows=1000000
 LARGE = tuple(Row(name=text, shape=Shape.parse(text)) for text in _LARGE.split("\n") if text)
 """Tables of which Headrace keeps nothing between epochs. `growth` leaves them out."""
 
+_COLD = """
+clicks
+clicks-parquet
+csv
+jsonl
+photos
+chunks
+chunks-one
+npy-shuffled
+shards
+shards-shuffled
+tfrecord 1f32[4096]
+tfrecord 1b100000+1i14 batch=32
+tfrecord 1b2000 shuffled shards=10
+tfrecord 1i<50000[20-500] shuffled shards=1000
+tfrecord 20f32+5i31+5s8 shuffled shards=100
+array_record 1b2000000 batch=4 shuffled shards=10
+array_record 1b200000 batch=16 shuffled
+array_record 1d1000 batch=128 group=64
+npy 1f32[784] batch=128
+npy 1u8[224x224x3] batch=32 shuffled
+csv 1w200-500+1i7
+jsonl 1w500-2000+1i7 batch=64
+parquet 1w100-1000+1i31 batch=64
+parquet 1f32[1000] rows=100000
+parquet 1f32[128]+1i31 shuffled
+"""
+COLD = tuple(filter(None, _COLD.split("\n")))
+"""The rows that are also read from the disk: every format, in one file and in many, in order and shuffled."""
+
 ROWS = {row.name: row for row in (*NAMED, *SWEPT, *LARGE)}
 
 

@@ -187,7 +187,11 @@ class AdjacentPlaces:
     Where the files of one set are mapped: each on the pages behind the one before.
     """
 
-    def __init__(self) -> None: ...
+    def __init__(self, whole_bytes: int = 0) -> None:
+        """
+        Args:
+            whole_bytes: Files up to this size are read completely when their first missing page is touched.
+        """
 
 class MappedFile:
     """A file's bytes as read-only memory, through the buffer protocol."""
@@ -844,6 +848,21 @@ def parts_of(firsts: numpy.typing.NDArray[numpy.int64], positions: numpy.typing.
 def best_fit(lengths: numpy.typing.NDArray[numpy.int64], room: int) -> numpy.typing.NDArray[numpy.int64]:
     """
     The bin of each item, packed into bins of equal room by best fit decreasing.
+    """
+
+def has_read_from_disk() -> bool:
+    """
+    Whether this thread has made the system read from a disk since it last asked. False where the system does not say.
+    """
+
+def request_files(paths: list[bytes]) -> None:
+    """
+    Ask the system to read small files ahead, up to 256 MB. What cannot be opened, or is no regular file, is left out.
+    """
+
+def request_ranges(buffers: Buffers | list[Any], which: numpy.typing.NDArray[numpy.int32] | None, begins: numpy.typing.NDArray[numpy.int64], ends: numpy.typing.NDArray[numpy.int64]) -> None:
+    """
+    Ask the system to read the bytes [begins[i], ends[i]) of the mapped files buffers[which[i]] (None: all of the first) ahead. Ranges outside their buffers are left out.
     """
 
 def read_files(paths: list[bytes], head: bytes, size: int) -> tuple[numpy.typing.NDArray[numpy.uint8], numpy.typing.NDArray[numpy.int64]]:

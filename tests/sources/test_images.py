@@ -1,5 +1,7 @@
 """Columns of image paths: detected, named, refused."""
 
+import os
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,6 +11,7 @@ from tests.codecs.images.files import jpeg, made, noise
 from tests.io.file_server import serving
 
 import headrace as hr
+from headrace import _native
 from headrace.errors import Unreachable
 from headrace.sources.decoded import decode_images
 from headrace.sources.images import with_images
@@ -236,6 +239,25 @@ def test_links_that_lead_out_must_be_named(trap, tmp_path):
         hr.open(path, decode=False)[70]
 
 
+def test_only_files_inside_are_read_ahead(trap, tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(_native, "has_read_from_disk", lambda: True)
+    monkeypatch.setattr(_native, "request_files", asked.extend)
+    path = trap("x.csv", "jpegs/../jpegs/1.jpg", count=ROWS_LOOKED_AT)
+    inside = (path.parent / "jpegs").resolve()
+    (path.parent / "away").symlink_to(tmp_path)
+    for last in ("away/secret.png", "a\0/b.png", "jpegs/link.png", "jpegs/../../secret.png"):
+        table = trap(f"{len(last)}.jsonl", last, count=ROWS_LOOKED_AT)
+        asked.clear()
+        with pytest.raises((hr.UnsupportedData, hr.NoFiles)):
+            hr.open(table, decode=False).batch([3, 5, ROWS_LOOKED_AT])
+        requested = {Path(os.fsdecode(name)) for name in asked}
+        assert requested <= {inside / "3.jpg", inside / "5.jpg", inside / "link.png"}  # A link is not followed.
+    asked.clear()
+    assert hr.open(path, decode=False).batch([3, 3, 5])["path"][2] == jpeg(seed=5)
+    assert [Path(os.fsdecode(name)) for name in asked] == [inside / "3.jpg", inside / "3.jpg", inside / "5.jpg"]
+
+
 def test_links_that_stay_inside_are_followed(trap, tmp_path):
     path = trap("x.csv", "again/link.jpg")
     (path.parent / "again").symlink_to("jpegs")
@@ -246,8 +268,6 @@ def test_links_that_stay_inside_are_followed(trap, tmp_path):
 
 
 def test_pipes_and_devices_are_not_images(trap):
-    import os
-
     path = trap("x.csv", "jpegs/pipe.png")
     os.mkfifo(path.parent / "jpegs" / "pipe.png")
     with pytest.raises(hr.UnsupportedData, match="no regular file"):

@@ -1,16 +1,43 @@
 #include "bind/support.hpp"
 
 #if defined(__unix__) || defined(__APPLE__)
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
 #include <string>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 #include <utility>
 
 namespace headrace::bind {
 namespace {
+
+// A thread that reads here and there waits for a disk once for each place. If the system is asked for all places of a
+// batch first, the disk works on many at a time. Asking costs a system call for each place, so it is only done while
+// this thread has made the system read from a disk since it last looked, by asking or by reading.
+bool has_read_from_disk() noexcept {
+#ifdef RUSAGE_THREAD
+    thread_local long before = 0;
+    rusage used{};
+    if (getrusage(RUSAGE_THREAD, &used) != 0) return false;
+    return std::exchange(before, used.ru_inblock) != used.ru_inblock;
+#else
+    return false;
+#endif
+}
+
+/// Asks the system to read this part of an open file; a size of 0 means up to its end.
+void request(int fd, std::uint64_t offset, std::uint64_t size) noexcept {
+#ifdef POSIX_FADV_WILLNEED
+    (void)posix_fadvise(fd, static_cast<off_t>(offset), static_cast<off_t>(size), POSIX_FADV_WILLNEED);
+#else
+    (void)fd, (void)offset, (void)size;
+#endif
+}
 
 /// Fills [to, to + size) from `offset` of a file. Returns 0 or the errno. Sets `missing` to the number of bytes past
 /// the end of the file.
@@ -53,18 +80,30 @@ nb::tuple read_ranges(nb::list fds, std::optional<Which> which, Indices offsets,
         const std::int64_t* const size = sizes.data();
         const nb::gil_scoped_release release;
         block = batch_pool()->take(total);
-        for (std::size_t i = 0; i < count && error == 0 && missing == 0;) {
-            // Adjacent ranges become one read.
-            std::size_t last = i;
-            while (last + 1 < count && at[last] + size[last] == at[last + 1] &&
-                   (in == nullptr || in[last] == in[last + 1]))
-                ++last;
-            const auto bytes = static_cast<std::size_t>(at[last] + size[last] - at[i]);
-            const int fd = files[in != nullptr ? static_cast<std::size_t>(in[i]) : 0];
-            error = read_fully(fd, block.data() + starts[i], bytes, static_cast<std::uint64_t>(at[i]), missing);
-            failed = i;
-            i = last + 1;
-        }
+        // Calls `handle(first, fd, offset, bytes)` for the ranges from `first` on that are adjacent, until one returns
+        // false.
+        const auto each_run = [&](auto&& handle) {
+            for (std::size_t i = 0; i < count;) {
+                std::size_t last = i;
+                while (last + 1 < count && at[last] + size[last] == at[last + 1] &&
+                       (in == nullptr || in[last] == in[last + 1]))
+                    ++last;
+                const auto bytes = static_cast<std::size_t>(at[last] + size[last] - at[i]);
+                const int fd = files[in != nullptr ? static_cast<std::size_t>(in[i]) : 0];
+                if (!handle(i, fd, static_cast<std::uint64_t>(at[i]), bytes)) return;
+                i = last + 1;
+            }
+        };
+        if (has_read_from_disk())
+            each_run([](std::size_t, int fd, std::uint64_t offset, std::size_t bytes) {
+                if (bytes != 0) request(fd, offset, bytes);
+                return true;
+            });
+        each_run([&](std::size_t first, int fd, std::uint64_t offset, std::size_t bytes) {
+            error = read_fully(fd, block.data() + starts[first], bytes, offset, missing);
+            failed = first;
+            return error == 0 && missing == 0;
+        });
     }
     if (error != 0) {
         errno = error;
@@ -85,13 +124,17 @@ nb::tuple read_ranges(nb::list fds, std::optional<Which> which, Indices offsets,
 /// The result for one of many files is 0, an errno, or this.
 constexpr std::int64_t otherwise = -1;
 
-/// Reads a file that should consist of `head` and `size` further bytes, which go to `to`. `spare` has head.size() + 1
-/// bytes.
-std::int64_t read_file(const char* path, std::string_view head, std::byte* to, std::size_t size, std::string& spare) {
+/// Opens a file to read. Returns its descriptor, or minus the errno.
+int open_file(const char* path, int flags = 0) noexcept {
     int fd = -1;
-    do fd = open(path, O_RDONLY | O_CLOEXEC);
+    do fd = open(path, O_RDONLY | O_CLOEXEC | flags);
     while (fd < 0 && errno == EINTR);
-    if (fd < 0) return errno;
+    return fd < 0 ? -errno : fd;
+}
+
+/// Reads an open file that should consist of `head` and `size` further bytes, which go to `to`. `spare` has
+/// head.size() + 1 bytes.
+std::int64_t read_file(int fd, std::string_view head, std::byte* to, std::size_t size, std::string& spare) {
     // One call reads head, body and any surplus byte.
     iovec parts[3] = {{spare.data(), head.size()}, {to, size}, {spare.data() + head.size(), 1}};
     const std::size_t whole = head.size() + size;
@@ -109,10 +152,11 @@ std::int64_t read_file(const char* path, std::string_view head, std::byte* to, s
     } else if (status == 0 && std::cmp_not_equal(got, whole)) {
         status = otherwise;
     }
-    close(fd);
     if (status == 0 && std::memcmp(spare.data(), head.data(), head.size()) != 0) status = otherwise;
     return status;
 }
+
+constexpr std::size_t open_at_once = 64; ///< Files that are requested before the first of them is read.
 
 nb::tuple read_files(nb::list paths, nb::bytes head, std::size_t size) {
     const std::size_t count = paths.size();
@@ -130,20 +174,93 @@ nb::tuple read_files(nb::list paths, nb::bytes head, std::size_t size) {
         const std::string_view first(head.c_str(), head.size());
         const nb::gil_scoped_release release; // `paths` keeps the names alive, and no other code has this list.
         std::string spare(first.size() + 1, '\0');
+        const std::size_t whole = first.size() + size;
         block = batch_pool()->take(count * size);
         outcome = batch_pool()->take(count * sizeof(std::int64_t));
-        for (std::size_t i = 0; i < count; ++i) {
-            const std::int64_t status = read_file(names[i], first, block.data() + i * size, size, spare);
-            std::memcpy(outcome.data() + i * sizeof status, &status, sizeof status);
+        int fds[open_at_once];
+        for (std::size_t begin = 0; begin < count;) {
+            const std::size_t end = has_read_from_disk() ? std::min(count, begin + open_at_once) : begin + 1;
+            for (std::size_t i = begin; i < end; ++i) {
+                fds[i - begin] = open_file(names[i]);
+                if (end - begin > 1 && fds[i - begin] >= 0) request(fds[i - begin], 0, whole);
+            }
+            for (std::size_t i = begin; i < end; ++i) {
+                const int fd = fds[i - begin];
+                const std::int64_t status = fd < 0 ? -fd : read_file(fd, first, block.data() + i * size, size, spare);
+                if (fd >= 0) close(fd);
+                std::memcpy(outcome.data() + i * sizeof status, &status, sizeof status);
+            }
+            begin = end;
         }
     }
     return nb::make_tuple(to_numpy(std::move(block), nb::dtype<std::uint8_t>(), {count, size}),
                           to_numpy(std::move(outcome), nb::dtype<std::int64_t>(), {count}));
 }
 
+void request_files(nb::list paths) {
+    std::vector<const char*> names;
+    for (nb::handle path : paths) {
+        const char* const name = PyBytes_AsString(path.ptr());
+        if (name == nullptr) throw nb::python_error();
+        names.push_back(name);
+    }
+    const nb::gil_scoped_release release; // `paths` keeps the names alive, and no other code has this list.
+    constexpr std::int64_t most_bytes = std::int64_t{256} << 20; // in memory before the first of them is read
+    std::int64_t left = most_bytes;
+    for (std::size_t i = 0; i < names.size() && left > 0; ++i) {
+        const int fd = open_file(names[i], O_NONBLOCK | O_NOFOLLOW | O_NOCTTY);
+        if (fd < 0) continue; // Reading it gives the reason.
+        struct stat status{};
+        if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0) {
+            const auto size = std::min<std::int64_t>(status.st_size, left);
+            request(fd, 0, static_cast<std::uint64_t>(size));
+            left -= size;
+        }
+        close(fd);
+    }
+}
+
+void request_ranges(nb::object buffers, std::optional<Which> which, Indices begins, Indices ends) {
+    const nb::object held = hold_buffers(std::move(buffers));
+    const auto& all = nb::cast<const HeldBuffers&>(held);
+    const std::size_t count = begins.shape(0);
+    if (ends.shape(0) != count || (which && which->shape(0) != count))
+        throw nb::value_error("which, begins and ends differ in length");
+    const std::int32_t* const in = which ? which->data() : nullptr;
+    const std::int64_t *const begin = begins.data(), *const end = ends.data();
+    static const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+    const nb::gil_scoped_release release;
+    for (std::size_t i = 0; i < count; ++i) {
+        const std::size_t number = in != nullptr ? static_cast<std::size_t>(in[i]) : 0;
+        if (number >= all.bytes.size() || begin[i] < 0 || end[i] <= begin[i]) continue;
+        const Bytes bytes = all.bytes[number];
+        if (std::cmp_greater(end[i], bytes.size())) continue;
+        const auto from = reinterpret_cast<std::uintptr_t>(bytes.data() + begin[i]) / page * page;
+        const auto to = reinterpret_cast<std::uintptr_t>(bytes.data() + end[i]);
+        // Memory that belongs to no file is left as it is.
+        (void)madvise(reinterpret_cast<void*>(from), to - from, MADV_WILLNEED); // NOLINT(performance-no-int-to-ptr)
+    }
+}
+
 } // namespace
 
 void register_read(nb::module_& module) {
+    module.def(
+        "has_read_from_disk", &has_read_from_disk,
+        "Whether this thread has made the system read from a disk since it last asked. False where the system does "
+        "not say.");
+    module.def("request_files", &request_files, nb::arg("paths"),
+               nb::sig("def request_files(paths: list[bytes]) -> None"),
+               "Ask the system to read small files ahead, up to 256 MB. What cannot be opened, or is no regular file, "
+               "is left out.");
+    module.def(
+        "request_ranges", &request_ranges, nb::arg("buffers"), nb::arg("which").none(), nb::arg("begins"),
+        nb::arg("ends"),
+        nb::sig("def request_ranges(buffers: Buffers | list[typing.Any], which: "
+                "numpy.typing.NDArray[numpy.int32] | None, begins: numpy.typing.NDArray[numpy.int64], ends: "
+                "numpy.typing.NDArray[numpy.int64]) -> None"),
+        "Ask the system to read the bytes [begins[i], ends[i]) of the mapped files buffers[which[i]] (None: all of "
+        "the first) ahead. Ranges outside their buffers are left out.");
     module.def("read_files", &read_files, nb::arg("paths"), nb::arg("head"), nb::arg("size"),
                nb::sig("def read_files(paths: list[bytes], head: bytes, size: int) -> "
                        "tuple[numpy.typing.NDArray[numpy.uint8], numpy.typing.NDArray[numpy.int64]]"),
@@ -160,6 +277,8 @@ void register_read(nb::module_& module) {
 } // namespace headrace::bind
 #else
 namespace headrace::bind {
-void register_read(nb::module_&) {}
+void register_read(nb::module_& module) {
+    module.def("has_read_from_disk", [] { return false; });
+}
 } // namespace headrace::bind
 #endif

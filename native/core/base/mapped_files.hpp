@@ -19,11 +19,17 @@ struct FileId {
 /// threads.
 class AdjacentPlaces {
   public:
+    /// `whole_bytes`: files up to this size are read completely when their first missing page is touched.
+    explicit AdjacentPlaces(std::size_t whole_bytes = 0) noexcept : whole_bytes_(whole_bytes) {}
+
     /// Where to map so many bytes, or nullptr: anywhere. Only a wish: if something else is there, the system chooses
     /// another place.
     [[nodiscard]] void* next(std::size_t size) noexcept;
 
+    [[nodiscard]] bool reads_whole(std::size_t size) const noexcept { return size <= whole_bytes_; }
+
   private:
+    std::size_t whole_bytes_;
     std::atomic<std::uintptr_t> next_{0}; ///< 0: none has been looked for.
 };
 

@@ -8,8 +8,13 @@
 #if defined(__unix__) || defined(__APPLE__)
 
 #include <csignal>
+#include <cstdint>
+#include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <memory>
+#include <sstream>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -308,6 +313,37 @@ void addresses() {
     check(MappedFile::find(data).file == nullptr);
 }
 
+/// The flags that Linux shows for the mapping of an address (see proc(5), VmFlags), or nothing.
+[[nodiscard]] std::string mapping_flags(const std::byte* at) {
+    std::ifstream smaps("/proc/self/smaps");
+    bool is_here = false;
+    for (std::string line; std::getline(smaps, line);) {
+        std::uintptr_t begin = 0, end = 0;
+        char dash = 0;
+        std::istringstream head(line);
+        if (head >> std::hex >> begin >> dash >> end && dash == '-')
+            is_here = begin <= reinterpret_cast<std::uintptr_t>(at) && reinterpret_cast<std::uintptr_t>(at) < end;
+        if (is_here && line.starts_with("VmFlags:")) return line + " ";
+    }
+    return {};
+}
+
+void small_files_of_a_set_are_read_whole() {
+    AdjacentPlaces places(2 * page);
+    const auto maps_for_large_pages = [&](std::size_t pages, AdjacentPlaces* among) {
+        const File file(pages);
+        const MappedFile mapped(file.fd, file.size(), file.id(), "name", file.name, false, among);
+        check(sum(mapped) == file.size());
+        const std::string flags = mapping_flags(mapped.data());
+        if (flags.empty()) std::puts("not checked: the system does not show the flags of mappings");
+        return flags.empty() ? pages <= 2 && among != nullptr : flags.find(" hg ") != std::string::npos;
+    };
+    check(places.reads_whole(2 * page) && !places.reads_whole(2 * page + 1));
+    check(maps_for_large_pages(2, &places));
+    check(!maps_for_large_pages(3, &places));
+    check(!maps_for_large_pages(2, nullptr));
+}
+
 void files_of_a_set_lie_behind_each_other() {
 #ifdef __linux__ // Elsewhere it is only a wish.
     AdjacentPlaces places, others;
@@ -371,6 +407,7 @@ int main() {
     helpers_read_for_the_caller();
     many_threads();
     addresses();
+    small_files_of_a_set_are_read_whole();
     files_of_a_set_lie_behind_each_other();
     without_a_guard_the_process_ends();
 }

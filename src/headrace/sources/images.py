@@ -23,7 +23,7 @@ from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Example, Indices
 from headrace.errors import DataError, NoFiles, SchemaMismatch, Unreachable, UnsupportedData, Where
 from headrace.io.faults import is_refusal
-from headrace.io.local.open import FolderReader, OutsideFolder, read_each, read_whole
+from headrace.io.local.open import FolderReader, OutsideFolder, read_each, read_whole, request_files
 from headrace.io.store.object import RemoteFile, fetch_heads
 from headrace.io.urls import is_url, sibling_of, stays_below
 from headrace.sources.node import Node, OverFiles, cuts_cleanly, examples_of, narrow, read_blocks, records_below
@@ -224,6 +224,7 @@ class ImagePaths:
         places = [sibling_of(file, path) for file, path in zip(files, paths, strict=True)]
         if any(map(is_url, places)):
             return self._fetch(name, places, indices)
+        self._request(files, paths, places)
         images = np.empty(len(indices), object)
         for position, whole in enumerate(places):
             try:
@@ -234,12 +235,20 @@ class ImagePaths:
                 raise self._outside(name, f"{paths[position]!r}, {error}", indices[position]) from error
         return images
 
+    def _request(self, files: Sequence[str], paths: Sequence[str], places: Sequence[str]) -> None:
+        if self.anywhere:
+            request_files(places)
+            return
+        for file in dict.fromkeys(files):
+            self._reader(file).request(path for named_by, path in zip(files, paths, strict=True) if named_by == file)
+
     def _below(self, file: str, path: str) -> bytes:
+        return self._reader(file).read(path)
+
+    def _reader(self, file: str) -> FolderReader:
         folder = os.path.dirname(file)  # noqa: PTH120 - a Path is slower than reading the file
         found = self._folders.get(folder)
-        if found is None:
-            found = self._folders.setdefault(folder, FolderReader(folder))
-        return found.read(path)
+        return self._folders.setdefault(folder, FolderReader(folder)) if found is None else found
 
     def _fetch(self, name: str, places: list[str], indices: Sequence[int]) -> npt.NDArray[Any]:
         """Fetch all at once, which takes about as long as fetching one."""

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.formats.array_record.files import CODECS, GOLDENS, noted, some_payloads, write
 
+from headrace import _native
 from headrace.errors import CorruptFile, CorruptRecord
 from headrace.formats.array_record import chunks as reader
 from headrace.formats.array_record.format import ArrayRecordRecords, RiegeliRecords
@@ -56,9 +57,10 @@ def files(tmp_path_factory):
 @quick
 @given(data=st.data())
 def test_any_batches_equal_the_records(files, monkeypatch, data):
-    """Random indices with repeats, runs, single records; much, little and no memory for chunks; one thread and all."""
+    """Random indices with repeats, runs, single records; much, little and no memory for chunks; one thread and all; requested or not."""
     path, payloads = files[data.draw(st.sampled_from(sorted(files, key=str)))]
     monkeypatch.setattr(reader, "MOST_KEPT_BYTES", data.draw(st.sampled_from([0, 30_000, 1 << 30])))
+    monkeypatch.setattr(_native, "has_read_from_disk", lambda: data.draw(st.booleans()))
     records = ArrayRecordRecords([path, path], verify=data.draw(st.booleans()))
     every = payloads * 2
     some = st.integers(0, len(every) - 1)
@@ -93,6 +95,29 @@ def test_recent_chunks_are_kept_up_to_a_bound(tmp_path, monkeypatch):
         assert bytes(records[index]) == payloads[index]
         assert len(store_of(records)) > 0
         assert store_of(records).held_bytes <= 30_000
+
+
+@pytest.mark.parametrize("group", [1, 10])
+def test_chunks_of_a_scattered_batch_are_requested_before_they_are_read(tmp_path, monkeypatch, group):
+    payloads = some_payloads(200)
+    paths = [write(tmp_path / f"{name}.array_record", payloads, group_size=group) for name in "ab"]
+    records, asked, has_read = ArrayRecordRecords(paths), [], True
+    monkeypatch.setattr(_native, "has_read_from_disk", lambda: has_read)
+    monkeypatch.setattr(_native, "request_ranges", lambda *what: asked.append(what[1:]))
+    batch = np.array([350, 5, 170, 23, 29])
+    for _ in range(2):
+        assert records.spans(batch).to_bytes() == [payloads[i % 200] for i in batch]
+    records.spans(np.arange(5, 25))  # The system reads ahead by itself.
+    has_read = False
+    records.spans(batch)
+    assert len(asked) == 2
+    begins = [records.footer(number).begins for number in range(2)]
+    expected = {
+        (i // 200, int(begins[i // 200][i % 200 // group]), int(begins[i // 200][i % 200 // group + 1])) for i in batch
+    }
+    which, starts, ends = asked[0]
+    assert set(zip(which.tolist(), starts.tolist(), ends.tolist(), strict=True)) == expected
+    assert len(asked[1][1]) <= len(asked[0][1])  # those that are still in memory are not read again
 
 
 @pytest.mark.usefixtures("own_engines")  # The library's decoder keeps no chunk apart.

@@ -38,6 +38,11 @@ MOST_SHARED_SETS, MOST_SHARED_FILES, MOST_SHARED_CHUNKS = 8, 4096, 1 << 20  # wh
 Flags: TypeAlias = npt.NDArray[np.uint8]
 
 
+def _is_scattered(indices: Indices) -> bool:
+    low, high = _native.bounds(indices)
+    return high - low > 2 * len(indices)
+
+
 class _Opened(NamedTuple):
     """Decoded chunks that are adjacent in the requested list."""
 
@@ -87,6 +92,8 @@ class ChunkReader:
             return self._grouped_spans(indices)
         if self._fetches:
             return self._near(self._reach(np.unique(indices)))._opened_spans(indices, indices)
+        if _native.has_read_from_disk() and _is_scattered(indices):
+            self._request(indices)
         return self._usual_spans(indices) if self._is_usual else self._opened_spans(indices, indices)
 
     def _usual_spans(self, indices: Indices) -> _native.Spans:
@@ -119,9 +126,20 @@ class ChunkReader:
         """From chunks of many records. Those of unusual kinds, and damaged ones, take the general path."""
         chunks = self._store.chunks_of(indices)
         if not self._fetches:
+            if _native.has_read_from_disk() and _is_scattered(indices):
+                self._request(self._store.pin(np.unique(chunks))[1])
             return self._gather(indices, chunks)
         pinned, missing = self._store.pin(np.unique(chunks))
         return self._near(self._reach(missing))._gather(indices, chunks, pinned)
+
+    def _request(self, chunks: Indices) -> None:
+        """Ask the system for all these chunks, because reading one after the other waits for the disk each time."""
+        begins = self._table.begins
+        ends = begins[
+            np.minimum(chunks + 1, len(begins) - 1)
+        ]  # That of the last chunk of a file is not known, and left out.
+        buffers, which = self._set.buffers(None if len(self._set) == 1 else self._table.file_of[chunks])
+        _native.request_ranges(buffers, which, begins[chunks], ends)
 
     def _gather(self, indices: Indices, chunks: Indices, pinned: _native.PinnedChunks | None = None) -> _native.Spans:
         in_order = len(indices) > 1 and int(indices[-1]) - int(indices[0]) == len(indices) - 1

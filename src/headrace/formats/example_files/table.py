@@ -16,7 +16,7 @@ from headrace.contracts.values import Batch, Indices, Ragged
 from headrace.errors import DataError, NoFiles, SchemaMismatch, Where
 from headrace.formats.example_files.arrays import Arrays, FileKind, NpyFiles, Template
 from headrace.formats.table.base import FileTable
-from headrace.io.local.open import DIFFERENT, read_each, read_whole, size_on_disk
+from headrace.io.local.open import DIFFERENT, read_each, read_whole, request_files, size_on_disk
 from headrace.io.system import cached_property
 from headrace.io.urls import is_url
 
@@ -173,6 +173,8 @@ class FilesTable(FileTable):
         contents: Iterable[bytes] = (read_whole(self._encoded[number]) for number in numbers)
         if any(map(is_url, paths)):
             contents = read_each([os.fsdecode(self._encoded[number]) for number in numbers])
+        else:
+            request_files(self._encoded[number] for number in numbers)
         for path, content in zip(paths, contents, strict=True):
             yield path, self.kind.arrays(content, path, names)
 

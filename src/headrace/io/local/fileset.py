@@ -66,7 +66,7 @@ class FileSet:
         self.is_remote: bool = any("://" in path and is_url(path) for path in self.paths)
         """Whether some of the files are remote."""
         self._mapped: dict[int, MappedFile] = {}
-        self._places = adjacent_places() if len(self.paths) > 1 else None
+        self._places = adjacent_places(len(self.paths)) if len(self.paths) > 1 else None
         self._whole: _native.Buffers | None = None  # all of them, once all are mapped: passing a thousand takes time
         self._wrappers: dict[int, Compression] = {}
         self._open = Descriptors()

@@ -58,6 +58,7 @@ SCATTERED_MEMORY_SHARE = 0.25
 MAPPED_BYTES = "HEADRACE_MAPPED_BYTES"
 WINDOW_BYTES = 64 << 10
 """What the kernel maps for one page fault."""
+WHOLE_BYTES = 2 << 20
 CAN_READ = hasattr(_native, "read_ranges")
 MAPPINGS = 65_530
 """How many mappings a process may have where the system does not say."""
@@ -260,9 +261,9 @@ def check_regular(fd: int, path: str) -> int:
     return status.st_size
 
 
-def adjacent_places() -> _native.AdjacentPlaces | None:
-    """What places the files of one set behind each other in memory; ``None`` where files are not mapped natively."""
-    return _native.AdjacentPlaces() if _native.HAS_MAPPED_FILE else None
+def adjacent_places(files: int) -> _native.AdjacentPlaces | None:
+    """What places the files of one set behind each other in memory, and has small ones read whole; ``None`` where none are mapped natively."""
+    return _native.AdjacentPlaces(min(WHOLE_BYTES, scattered_limit() // files)) if _native.HAS_MAPPED_FILE else None
 
 
 def _map_natively(fd: int, shown: str, path: str, among: _native.AdjacentPlaces | None) -> _native.MappedFile:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -38,6 +39,7 @@ __all__ = [
     "read_alike",
     "read_each",
     "read_whole",
+    "request_files",
     "size_on_disk",
     "total_size",
 ]
@@ -80,6 +82,18 @@ def read_alike(paths: Sequence[bytes], head: bytes, size: int) -> tuple[npt.NDAr
         else:
             bodies[position] = np.frombuffer(content, np.uint8, size, len(head))
     return bodies, status
+
+
+def request_files(paths: Iterable[bytes | str]) -> None:
+    """Ask the system to read small local files ahead, all at once, if this thread has been waiting for a disk. What is not there, or no
+    regular file, is left out.
+    """
+    if READS_FILES and _native.has_read_from_disk():
+        encoded: list[bytes] = []
+        for path in paths:
+            with suppress(ValueError):  # a name that no file can have
+                encoded.append(os.fsencode(path))
+        _native.request_files(encoded)
 
 
 def read_whole(path: bytes | str) -> bytes:
@@ -153,6 +167,18 @@ class FolderReader:
             descriptor = self._behind_link(real)
         with name_in_errors(real):
             return _read_all(descriptor, real)
+
+    def request(self, names: Iterable[str]) -> None:
+        """Ask the system to read files ahead that :meth:`read` will read; see :func:`request_files`."""
+        request_files(filter(None, map(self._place, names)))
+
+    def _place(self, name: str) -> str | None:
+        """Where a file is, if that is inside the folder."""
+        parent, _, base = name.rpartition("/")
+        try:
+            return f"{self._real.get(parent) or self._found(parent)}{base}"
+        except (OutsideFolder, ValueError):
+            return None
 
     def _found(self, parent: str) -> str:
         """The resolved path of a folder, with a separator at its end."""
@@ -288,6 +314,7 @@ def read_each(paths: Sequence[str]) -> list[bytes]:
     """
     remote = {path: position for position, path in enumerate(dict.fromkeys(filter(is_url, paths)))}
     fetched = fetch([RangeRequest(path) for path in remote])
+    request_files(path for path in paths if path not in remote)
     return [bytes(fetched[remote[path]].content) if path in remote else read_whole(os.fspath(path)) for path in paths]
 
 
