@@ -168,3 +168,24 @@ def test_many_files_of_which_some_cannot_be_read(tmp_path, is_cold):
         else:
             assert status[number] == 0
             assert bodies[number].tobytes() == bytes([number]) * PAGE
+
+
+def test_few_descriptors_are_enough(tmp_path):
+    names = []
+    for number in range(100):
+        path = tmp_path / str(number)
+        path.write_bytes(bytes([number]) * PAGE)
+        evict(path)
+        names.append(os.fsencode(path))
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    highest = os.dup(0)
+    os.close(highest)
+    _native.has_read_from_disk()
+    assert (tmp_path / "0").read_bytes()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 5, hard))
+    try:
+        bodies, status = _native.read_files(names, b"", PAGE)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert not status.any()
+    assert bodies[:, 0].tolist() == list(range(100))

@@ -2,6 +2,7 @@
 
 #if defined(__unix__) || defined(__APPLE__)
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -30,7 +31,10 @@ bool has_read_from_disk() noexcept {
 #endif
 }
 
-/// Asks the system to read this part of an open file; a size of 0 means up to its end.
+/// As much is requested at a time. More could be gone from memory before it is read.
+constexpr std::uint64_t most_requested = std::uint64_t{256} << 20;
+
+/// Asks the system to read this part of an open file.
 void request(int fd, std::uint64_t offset, std::uint64_t size) noexcept {
 #ifdef POSIX_FADV_WILLNEED
     (void)posix_fadvise(fd, static_cast<off_t>(offset), static_cast<off_t>(size), POSIX_FADV_WILLNEED);
@@ -94,11 +98,14 @@ nb::tuple read_ranges(nb::list fds, std::optional<Which> which, Indices offsets,
                 i = last + 1;
             }
         };
-        if (has_read_from_disk())
-            each_run([](std::size_t, int fd, std::uint64_t offset, std::size_t bytes) {
-                if (bytes != 0) request(fd, offset, bytes);
-                return true;
+        if (has_read_from_disk()) {
+            std::uint64_t requested = 0;
+            each_run([&](std::size_t, int fd, std::uint64_t offset, std::size_t bytes) {
+                if (bytes != 0) request(fd, offset, bytes); // 0 would be all of it
+                requested += bytes;
+                return requested < most_requested;
             });
+        }
         each_run([&](std::size_t first, int fd, std::uint64_t offset, std::size_t bytes) {
             error = read_fully(fd, block.data() + starts[first], bytes, offset, missing);
             failed = first;
@@ -177,20 +184,23 @@ nb::tuple read_files(nb::list paths, nb::bytes head, std::size_t size) {
         const std::size_t whole = first.size() + size;
         block = batch_pool()->take(count * size);
         outcome = batch_pool()->take(count * sizeof(std::int64_t));
-        int fds[open_at_once];
-        for (std::size_t begin = 0; begin < count;) {
-            const std::size_t end = has_read_from_disk() ? std::min(count, begin + open_at_once) : begin + 1;
+        std::array<int, open_at_once> fds{};
+        for (std::size_t begin = 0; begin < count; begin += open_at_once) {
+            const std::size_t end = std::min(count, begin + open_at_once);
+            std::size_t opened = begin;
+            if (has_read_from_disk())
+                for (std::uint64_t requested = 0; opened < end && requested < most_requested; requested += whole) {
+                    const int fd = fds[opened - begin] = open_file(names[opened]);
+                    if (fd == -EMFILE || fd == -ENFILE) break; // Those that are open are read and closed first.
+                    if (fd >= 0 && whole != 0) request(fd, 0, whole);
+                    ++opened;
+                }
             for (std::size_t i = begin; i < end; ++i) {
-                fds[i - begin] = open_file(names[i]);
-                if (end - begin > 1 && fds[i - begin] >= 0) request(fds[i - begin], 0, whole);
-            }
-            for (std::size_t i = begin; i < end; ++i) {
-                const int fd = fds[i - begin];
+                const int fd = i < opened ? fds[i - begin] : open_file(names[i]);
                 const std::int64_t status = fd < 0 ? -fd : read_file(fd, first, block.data() + i * size, size, spare);
                 if (fd >= 0) close(fd);
                 std::memcpy(outcome.data() + i * sizeof status, &status, sizeof status);
             }
-            begin = end;
         }
     }
     return nb::make_tuple(to_numpy(std::move(block), nb::dtype<std::uint8_t>(), {count, size}),
@@ -205,15 +215,14 @@ void request_files(nb::list paths) {
         names.push_back(name);
     }
     const nb::gil_scoped_release release; // `paths` keeps the names alive, and no other code has this list.
-    constexpr std::int64_t most_bytes = std::int64_t{256} << 20; // in memory before the first of them is read
-    std::int64_t left = most_bytes;
+    std::uint64_t left = most_requested;
     for (std::size_t i = 0; i < names.size() && left > 0; ++i) {
         const int fd = open_file(names[i], O_NONBLOCK | O_NOFOLLOW | O_NOCTTY);
         if (fd < 0) continue; // Reading it gives the reason.
         struct stat status{};
         if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0) {
-            const auto size = std::min<std::int64_t>(status.st_size, left);
-            request(fd, 0, static_cast<std::uint64_t>(size));
+            const auto size = std::min(static_cast<std::uint64_t>(status.st_size), left);
+            request(fd, 0, size);
             left -= size;
         }
         close(fd);
@@ -230,13 +239,15 @@ void request_ranges(nb::object buffers, std::optional<Which> which, Indices begi
     const std::int64_t *const begin = begins.data(), *const end = ends.data();
     static const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
     const nb::gil_scoped_release release;
-    for (std::size_t i = 0; i < count; ++i) {
+    std::uint64_t requested = 0;
+    for (std::size_t i = 0; i < count && requested < most_requested; ++i) {
         const std::size_t number = in != nullptr ? static_cast<std::size_t>(in[i]) : 0;
         if (number >= all.bytes.size() || begin[i] < 0 || end[i] <= begin[i]) continue;
         const Bytes bytes = all.bytes[number];
         if (std::cmp_greater(end[i], bytes.size())) continue;
         const auto from = reinterpret_cast<std::uintptr_t>(bytes.data() + begin[i]) / page * page;
         const auto to = reinterpret_cast<std::uintptr_t>(bytes.data() + end[i]);
+        requested += to - from;
         // Memory that belongs to no file is left as it is.
         (void)madvise(reinterpret_cast<void*>(from), to - from, MADV_WILLNEED); // NOLINT(performance-no-int-to-ptr)
     }
