@@ -211,11 +211,13 @@ class MappedFile:
         Release the resident pages of a range; they are read again when touched.
         """
 
-    def prefetch(self, offset: int, size: int) -> None:
-        """Ask for the pages of a range to be read ahead."""
-
     def expect_scattered_reads(self, scattered: bool) -> None:
         """Whether a missing page is read alone, without its neighbours."""
+
+    def expect_all(self) -> None:
+        """
+        That all of it will be read: what is missing is read in large parts, until reads are scattered.
+        """
 
 class GuardedRead:
     """

@@ -142,7 +142,7 @@ names = [os.fsencode(sys.argv[2])] * 2
 def mapped(private):
     file = _native.MappedFile(fd, None, "shown", sys.argv[2], private=private)
     file.expect_scattered_reads(True)
-    file.prefetch(0, len(file))
+    file.expect_all()
     found = bytes(memoryview(file))[:100], file.signature(4096)[2]
     with _native.GuardedRead(file):
         pass

@@ -65,7 +65,8 @@ def test_empty_file(tmp_path):
     assert len(file) == 0
     assert bytes(file) == b""
     file.drop(0, 10)
-    file.prefetch(0, 10)
+    file.expect_all()
+    file.expect_scattered_reads(True)
 
 
 @pytest.mark.parametrize(
@@ -74,8 +75,14 @@ def test_empty_file(tmp_path):
 def test_advice_changes_nothing(path, offset, size):
     file = mapped(path)
     view = memoryview(file)
-    for advise in (file.prefetch, file.drop):
-        advise(offset, size)
+    file.drop(offset, size)
+    assert view == CONTENT
+    for advise in (
+        file.expect_all,
+        lambda: file.expect_scattered_reads(True),
+        lambda: file.expect_scattered_reads(False),
+    ):
+        advise()
         assert view == CONTENT
 
 

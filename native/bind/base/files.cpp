@@ -251,6 +251,14 @@ class Mapping {
     [[nodiscard]] std::size_t size() const { return size_; }
     [[nodiscard]] std::byte* data() const { return file_ ? file_->data() : nullptr; }
 
+    /// As the functions of `MappedFile`; an empty file has nothing to read.
+    void expect_all() const noexcept {
+        if (file_) file_->expect_all();
+    }
+    void expect_scattered_reads(bool scattered) const noexcept {
+        if (file_) file_->expect_scattered_reads(scattered);
+    }
+
     /// Advises on the whole pages within [offset, offset + length).
     void advise(std::size_t offset, std::size_t length, int advice) const {
         const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
@@ -374,15 +382,12 @@ void register_files(nb::module_& module) {
             nb::arg("offset"), nb::arg("size"),
             "Release the resident pages of a range; they are read again when touched.")
         .def(
-            "prefetch",
-            [](const Mapping& self, std::size_t offset, std::size_t size) { self.advise(offset, size, MADV_WILLNEED); },
-            nb::arg("offset"), nb::arg("size"), "Ask for the pages of a range to be read ahead.")
-        .def(
             "expect_scattered_reads",
-            [](const Mapping& self, bool scattered) {
-                self.advise(0, self.size(), scattered ? MADV_RANDOM : MADV_NORMAL);
-            },
-            nb::arg("scattered"), "Whether a missing page is read alone, without its neighbours.");
+            [](const Mapping& self, bool scattered) { self.expect_scattered_reads(scattered); }, nb::arg("scattered"),
+            "Whether a missing page is read alone, without its neighbours.")
+        .def(
+            "expect_all", [](const Mapping& self) { self.expect_all(); },
+            "That all of it will be read: what is missing is read in large parts, until reads are scattered.");
     register_guards(module);
     module.attr("HAS_MAPPED_FILE") = true;
     module.def(

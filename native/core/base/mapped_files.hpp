@@ -52,6 +52,11 @@ class MappedFile {
     [[nodiscard]] bool is_private() const noexcept { return is_private_; }       ///< Whether users get copies only.
     [[nodiscard]] bool holds(const std::byte* at) const noexcept { return at >= data_ && at < data_ + size_; }
 
+    /// Tells the system that all of the file will be read, or only small parts here and there. At first it expects
+    /// neither, except where a set has small files read whole.
+    void expect_all() const noexcept;
+    void expect_scattered_reads(bool scattered) const noexcept;
+
     /// The bytes of the pages that so many bytes of a file take.
     [[nodiscard]] static std::size_t whole_pages(std::size_t size) noexcept;
 
@@ -84,6 +89,7 @@ class MappedFile {
     mutable std::byte* zeros_ = nullptr;        ///< Zero pages replace the lost part from here on.
     mutable std::byte* set_aside_ = nullptr;    ///< Where the mapping of that part was moved,
     mutable std::size_t aside_size_ = 0;        ///< and its bytes.
+    mutable std::atomic<bool> expects_all_{false};
     mutable std::atomic<std::uint64_t> last_event_{0};
     mutable MappedFile *next_ = nullptr, *previous_ = nullptr;
 };

@@ -328,15 +328,36 @@ void addresses() {
     return {};
 }
 
+/// Whether Linux shows a flag for a mapped file, or `otherwise` if it shows none.
+[[nodiscard]] bool has_flag(const MappedFile& file, const char* flag, bool otherwise) {
+    const std::string flags = mapping_flags(file.data());
+    if (flags.empty()) std::puts("not checked: the system does not show the flags of mappings");
+    return flags.empty() ? otherwise : flags.find(flag) != std::string::npos;
+}
+
+void the_system_is_told_what_will_be_read() {
+    const File file(4);
+    const MappedFile mapped(file.fd, file.size(), file.id(), "name", file.name);
+    check(!has_flag(mapped, " hg ", false) && !has_flag(mapped, " rr ", false));
+    for (int turn = 0; turn < 2; ++turn) {
+        mapped.expect_all();
+        mapped.expect_all();
+        check(has_flag(mapped, " hg ", true));
+        mapped.expect_scattered_reads(true);
+        check(!has_flag(mapped, " hg ", false) && has_flag(mapped, " rr ", true));
+        mapped.expect_scattered_reads(false);
+        check(!has_flag(mapped, " rr ", false));
+    }
+    check(sum(mapped) == file.size());
+}
+
 void small_files_of_a_set_are_read_whole() {
     AdjacentPlaces places(2 * page);
     const auto maps_for_large_pages = [&](std::size_t pages, AdjacentPlaces* among) {
         const File file(pages);
         const MappedFile mapped(file.fd, file.size(), file.id(), "name", file.name, false, among);
         check(sum(mapped) == file.size());
-        const std::string flags = mapping_flags(mapped.data());
-        if (flags.empty()) std::puts("not checked: the system does not show the flags of mappings");
-        return flags.empty() ? pages <= 2 && among != nullptr : flags.find(" hg ") != std::string::npos;
+        return has_flag(mapped, " hg ", pages <= 2 && among != nullptr);
     };
     check(places.reads_whole(2 * page) && !places.reads_whole(2 * page + 1));
     check(maps_for_large_pages(2, &places));
@@ -407,6 +428,7 @@ int main() {
     helpers_read_for_the_caller();
     many_threads();
     addresses();
+    the_system_is_told_what_will_be_read();
     small_files_of_a_set_are_read_whole();
     files_of_a_set_lie_behind_each_other();
     without_a_guard_the_process_ends();

@@ -16,6 +16,7 @@ import headrace as hr
 from headrace.contracts.records import Records, Skipped
 from headrace.errors import CorruptFile, SchemaMismatch, UnsupportedData, Where
 from headrace.formats.npy.format import NpyRecords, data_offset
+from headrace.io.local.mapped import MappedFile
 
 SOUND = sorted(p for p in NPY.glob("*.npy") if not p.name.startswith(("damaged", "object")))
 
@@ -258,3 +259,21 @@ def test_pickling_threads_and_fork(shards):
 def test_start_of_the_array(tmp_path):
     assert data_offset(saved(tmp_path / "x.npy", np.arange(3))) == 128
     assert data_offset(NPY / "version3.npy") == 128
+
+
+def test_files_are_read_in_large_parts_once_a_batch_is_read(tmp_path, monkeypatch):
+    """Not for single rows, of which few may be wanted."""
+    paths = [str(tmp_path / f"{number}.npy") for number in range(3)]
+    for path in paths:
+        np.save(path, np.arange(40).reshape(10, 4))
+    expected = []
+    monkeypatch.setattr(MappedFile, "expect_all", lambda self: expected.append(self.path))
+    for files in (paths, paths[:1]):
+        expected.clear()
+        records = NpyRecords(files)
+        for row in range(10):
+            assert np.frombuffer(records[row], int).tolist() == list(range(4 * row, 4 * row + 4))
+        assert not expected
+        for _ in range(3):
+            assert records.take(np.arange(len(records))).sum() == 780 * len(files)
+        assert sorted(expected) == files

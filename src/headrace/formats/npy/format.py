@@ -150,6 +150,7 @@ class NpyRecords(FileTable):
     def reader(self, names: tuple[str, ...]) -> Callable[[Indices], Batch]:
         """:meth:`batch` for indices in range."""
         rows = self._stored_rows if self.is_unnamed else None
+        self._files.expect_all()
         return partial(self._rows, names=names) if rows is None else _RowReader(rows)
 
     def _rows(self, indices: Indices, names: tuple[str, ...]) -> Batch:
@@ -180,6 +181,8 @@ class NpyRecords(FileTable):
         count = len(indices)
         if not count:
             return np.zeros((0, *layout.row_shape), layout.dtype)
+        if count > 1:
+            self._files.expect_all()
         try:
             if self._stored_rows is not None:
                 return self._stored_rows.take(indices)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -74,6 +74,7 @@ class FileSet:
         self._passed_bytes = 0
         self._passed_files: tuple[int, int] | None = None  # the first and the last one since pages were released
         self._advised = (False, 0)
+        self._expected = 0  # how many files are read in large parts
         self._remote: dict[int, RemoteFile] = {}
 
     def __len__(self) -> int:
@@ -158,9 +159,7 @@ class FileSet:
 
     def worth_fetching(self, first: Sequence[int] = ()) -> bool:
         """Whether fetching records by range beats fetching whole files: some are plain, on servers with ranges, and larger than one request.
-
-        Args:
-            first: The files to look at first. If these are enough, nothing is asked about the others.
+        If the ``first`` files are enough, nothing is asked about the others.
         """
         if not self.is_remote:
             return False  # without looking at thousands of paths in every batch
@@ -182,10 +181,8 @@ class FileSet:
     def fetched(
         self, which: npt.NDArray[np.int32] | None, offsets: Indices, sizes: Indices
     ) -> tuple[list[Any], npt.NDArray[np.int32], Indices]:
-        """Ranges of the contents of files ``which`` (``None``: all in file 0). Those of remote files are fetched at once.
-
-        Returns:
-            The buffers; for each range, the number of its buffer and its offset there.
+        """Ranges of the contents of files ``which`` (``None``: all in file 0), those of remote files fetched at once: the buffers, and
+        for each range the number of its buffer and its offset there.
         """
         which = np.zeros(len(offsets), np.int32) if which is None else which
         numbers, renumbered = np.unique(which, return_inverse=True)
@@ -280,6 +277,13 @@ class FileSet:
         if self._passed_bytes >= mapping_limits.PASSED_BYTES:
             self._release(*self._passed_files)
 
+    def expect_all(self) -> None:
+        """Have what is missing of the mapped files read in large parts, because all of it will be read."""
+        if self._expected < len(self._mapped):
+            expected, self._expected = self._expected, len(self._mapped)
+            for file in list(islice(self._mapped.values(), expected, None)):
+                file.expect_all()
+
     def _release(self, first: int, last: int) -> None:
         """Release the pages of these files."""
         self._passed_bytes, self._passed_files = 0, None
@@ -288,9 +292,8 @@ class FileSet:
                 file.drop()
 
     def touched(self, size: int, *, scattered: int = 0) -> None:
-        """Count ``size`` bytes at ``scattered`` positions, for readers that map sets of any size.
-
-        Releases all pages whenever the bytes that may stay mapped have been read, unless the mapped files total less.
+        """Count ``size`` bytes at ``scattered`` positions, for readers that map sets of any size. Releases all pages whenever the bytes
+        that may stay mapped have been read, unless the mapped files total less.
         """
         self._touched_bytes += size + scattered * mapping_limits.WINDOW_BYTES
         limit = mapping_limits.scattered_limit()
@@ -298,17 +301,13 @@ class FileSet:
             self._advise(limit, scattered=scattered > 0)
         if self._touched_bytes < limit:
             return
-        self._touched_bytes = 0
-        mapped = list(self._mapped.values())
-        if sum(file.size for file in mapped) <= limit:
-            return
-        for file in mapped:
-            file.drop()
+        self._touched_bytes, mapped = 0, list(self._mapped.values())
+        if sum(file.size for file in mapped) > limit:
+            for file in mapped:
+                file.drop()
 
     def _advise(self, limit: int, *, scattered: bool) -> None:
-        """Turn read-ahead off for random access to files that do not fit into memory, because those pages would be evicted
-        unused. Files that fit keep it.
-        """
+        """Turn read-ahead off for random access to files that do not fit into memory: those pages would be evicted unused."""
         self._advised = (scattered, len(self._mapped))
         mapped = list(self._mapped.values())
         if sum(file.size for file in mapped) > limit:

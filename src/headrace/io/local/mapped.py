@@ -56,12 +56,10 @@ PASSED_BYTES = 64 << 20
 """How much of a larger set stays mapped behind a sequential reader."""
 SCATTERED_MEMORY_SHARE = 0.25
 MAPPED_BYTES = "HEADRACE_MAPPED_BYTES"
-WINDOW_BYTES = 64 << 10
-"""What the kernel maps for one page fault."""
+WINDOW_BYTES = 64 << 10  # What the kernel maps for one page fault.
 WHOLE_BYTES = 2 << 20
 CAN_READ = hasattr(_native, "read_ranges")
-MAPPINGS = 65_530
-"""How many mappings a process may have where the system does not say."""
+MAPPINGS = 65_530  # of a process where the system does not say
 
 
 @cache
@@ -90,9 +88,7 @@ def scattered_limit() -> int:
 
 
 def gives_views() -> bool:
-    """Whether users get views of mapped bytes. With ``HEADRACE_MAPPED_BYTES=0`` they get copies, because reading a view of a
-    truncated file ends the process.
-    """
+    """Whether users get views of mapped bytes. With ``HEADRACE_MAPPED_BYTES=0`` they get copies: a view of a truncated file ends the process."""
     given = os.environ.get(MAPPED_BYTES)
     return given is None or int(given) > 0
 
@@ -185,6 +181,11 @@ class MappedFile:
         process.
         """
         return self.buffer[offset : offset + size] if gives_views() else self.read(offset, size)
+
+    def expect_all(self) -> None:
+        """Have what is missing read in large parts, because all of it will be read; until reads are scattered."""
+        if self.size and not isinstance(self._mapping, mmap.mmap):
+            self._mapping.expect_all()
 
     def expect_scattered_reads(self, *, scattered: bool) -> None:
         """Turn read-ahead off for random access, or on again."""
@@ -289,8 +290,7 @@ def views(buffer: memoryview, parts: Iterable[tuple[int, int]]) -> Iterator[memo
 
 def _drop_pages(mapping: mmap.mmap, offset: int, size: int) -> None:
     """Release the whole pages inside a range."""
-    start = -(-offset // mmap.PAGESIZE) * mmap.PAGESIZE
-    stop = (offset + size) // mmap.PAGESIZE * mmap.PAGESIZE
+    start, stop = -(-offset // mmap.PAGESIZE) * mmap.PAGESIZE, (offset + size) // mmap.PAGESIZE * mmap.PAGESIZE
     if stop > start and hasattr(mapping, "madvise"):
         mapping.madvise(mmap.MADV_DONTNEED, start, stop - start)
 
