@@ -137,7 +137,7 @@ def test_a_folder_in_the_place_of_a_shard(tmp_path):
 
 
 @pytest.mark.skipif(not _native.HAS_MAPPED_FILE, reason="no mmap on this platform")
-@pytest.mark.parametrize(("files", "whole"), [(2, 2 << 20), (1000, 100_000), (10**9, 0)])
+@pytest.mark.parametrize(("files", "whole"), [(2, 2 << 20), (1000, 100_000), (10**9, 0), (-5, 0)])
 def test_small_files_are_read_whole_where_all_of_them_fit(monkeypatch, files, whole):
     made = []
     monkeypatch.setattr(mapped, "scattered_limit", lambda: 100_000_000)

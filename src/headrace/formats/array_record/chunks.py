@@ -135,9 +135,7 @@ class ChunkReader:
     def _request(self, chunks: Indices) -> None:
         """Ask the system for all these chunks, because reading one after the other waits for the disk each time."""
         begins = self._table.begins
-        ends = begins[
-            np.minimum(chunks + 1, len(begins) - 1)
-        ]  # That of the last chunk of a file is not known, and left out.
+        ends = begins[np.minimum(chunks + 1, len(begins) - 1)]  # where they are known: not of the last chunk of a file
         buffers, which = self._set.buffers(None if len(self._set) == 1 else self._table.file_of[chunks])
         _native.request_ranges(buffers, which, begins[chunks], ends)
 

@@ -264,7 +264,11 @@ def check_regular(fd: int, path: str) -> int:
 
 def adjacent_places(files: int) -> _native.AdjacentPlaces | None:
     """What places the files of one set behind each other in memory, and has small ones read whole; ``None`` where none are mapped natively."""
-    return _native.AdjacentPlaces(min(WHOLE_BYTES, scattered_limit() // files)) if _native.HAS_MAPPED_FILE else None
+    return (
+        _native.AdjacentPlaces(max(0, min(WHOLE_BYTES, scattered_limit() // files)))
+        if _native.HAS_MAPPED_FILE
+        else None
+    )
 
 
 def _map_natively(fd: int, shown: str, path: str, among: _native.AdjacentPlaces | None) -> _native.MappedFile:
