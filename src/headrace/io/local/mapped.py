@@ -56,8 +56,7 @@ PASSED_BYTES = 64 << 20
 """How much of a larger set stays mapped behind a sequential reader."""
 SCATTERED_MEMORY_SHARE = 0.25
 MAPPED_BYTES = "HEADRACE_MAPPED_BYTES"
-WINDOW_BYTES = 64 << 10  # What the kernel maps for one page fault.
-WHOLE_BYTES = 2 << 20
+WINDOW_BYTES, WHOLE_BYTES = 64 << 10, 2 << 20  # What the kernel maps for one page fault; the largest files read whole.
 CAN_READ = hasattr(_native, "read_ranges")
 MAPPINGS = 65_530  # of a process where the system does not say
 
@@ -264,11 +263,8 @@ def check_regular(fd: int, path: str) -> int:
 
 def adjacent_places(files: int) -> _native.AdjacentPlaces | None:
     """What places the files of one set behind each other in memory, and has small ones read whole; ``None`` where none are mapped natively."""
-    return (
-        _native.AdjacentPlaces(max(0, min(WHOLE_BYTES, scattered_limit() // files)))
-        if _native.HAS_MAPPED_FILE
-        else None
-    )
+    whole = max(0, min(WHOLE_BYTES, scattered_limit() // files))
+    return _native.AdjacentPlaces(whole) if _native.HAS_MAPPED_FILE else None
 
 
 def _map_natively(fd: int, shown: str, path: str, among: _native.AdjacentPlaces | None) -> _native.MappedFile:
