@@ -854,7 +854,7 @@ def best_fit(lengths: numpy.typing.NDArray[numpy.int64], room: int) -> numpy.typ
 
 def has_read_from_disk() -> bool:
     """
-    Whether this thread has made the system read from a disk since it last asked. False where the system does not say.
+    Whether this thread has made the system read from a disk, or waited for a page of a mapped file, since it last asked. False where the system does not say.
     """
 
 def request_files(paths: list[bytes]) -> None:

@@ -17,19 +17,58 @@
 namespace headrace::bind {
 namespace {
 
-// A thread that reads here and there waits for a disk once for each place. If the system is asked for all places of a
-// batch first, the disk works on many at a time. Asking costs a system call for each place, so it is only done while
-// this thread has made the system read from a disk since it last looked, by asking or by reading.
+// A thread that reads here and there waits for a disk or a file server once for each place. If the system is asked for
+// all places of a batch first, those work on many at a time. Asking costs a system call for each place, so it is only
+// done while this thread has been waiting since it last looked, whether for places it had asked for or not.
+
+#ifdef RUSAGE_THREAD
+rusage usage() noexcept {
+    rusage found{};
+    (void)getrusage(RUSAGE_THREAD, &found);
+    return found;
+}
+#endif
+
+/// Whether this thread has read from a disk, or waited for a page of a mapped file.
 bool has_read_from_disk() noexcept {
 #ifdef RUSAGE_THREAD
     thread_local long before = 0;
-    rusage used{};
-    if (getrusage(RUSAGE_THREAD, &used) != 0) return false;
-    return std::exchange(before, used.ru_inblock) != used.ru_inblock;
+    const rusage now = usage();
+    const long reads = now.ru_inblock + now.ru_majflt;
+    return std::exchange(before, reads) != reads;
 #else
     return false;
 #endif
 }
+
+/// While one exists, this thread only reads files. If it is put to sleep, that is because it waits for a file, also one
+/// on a server, which `has_read_from_disk` does not see.
+class OnlyReading {
+  public:
+#ifdef RUSAGE_THREAD
+    OnlyReading() noexcept : before_(usage().ru_nvcsw) {}
+    ~OnlyReading() { has_waited_ = usage().ru_nvcsw != before_; }
+#else
+    OnlyReading() noexcept = default;
+    ~OnlyReading() = default;
+#endif
+    OnlyReading(const OnlyReading&) = delete;
+    OnlyReading& operator=(const OnlyReading&) = delete;
+
+    /// Whether this thread waited last time, or has read from a disk since.
+    [[nodiscard]] static bool has_waited() noexcept {
+        const bool has_read = has_read_from_disk();
+        return has_waited_ || has_read;
+    }
+
+  private:
+#ifdef RUSAGE_THREAD
+    long before_;
+#endif
+    static thread_local bool has_waited_;
+};
+
+thread_local bool OnlyReading::has_waited_ = false;
 
 /// As much is requested at a time. More could be gone from memory before it is read.
 constexpr std::uint64_t most_requested = std::uint64_t{256} << 20;
@@ -98,7 +137,9 @@ nb::tuple read_ranges(nb::list fds, std::optional<Which> which, Indices offsets,
                 i = last + 1;
             }
         };
-        if (has_read_from_disk()) {
+        const bool asks = OnlyReading::has_waited();
+        const OnlyReading reading;
+        if (asks) {
             std::uint64_t requested = 0;
             each_run([&](std::size_t, int fd, std::uint64_t offset, std::size_t bytes) {
                 if (bytes != 0) request(fd, offset, bytes); // 0 would be all of it
@@ -188,7 +229,9 @@ nb::tuple read_files(nb::list paths, nb::bytes head, std::size_t size) {
         for (std::size_t begin = 0; begin < count; begin += open_at_once) {
             const std::size_t end = std::min(count, begin + open_at_once);
             std::size_t opened = begin;
-            if (has_read_from_disk())
+            const bool asks = OnlyReading::has_waited();
+            const OnlyReading reading;
+            if (asks)
                 for (std::uint64_t requested = 0; opened < end && requested < most_requested; requested += whole) {
                     const int fd = fds[opened - begin] = open_file(names[opened]);
                     if (fd == -EMFILE || fd == -ENFILE) break; // Those that are open are read and closed first.
@@ -256,10 +299,10 @@ void request_ranges(nb::object buffers, std::optional<Which> which, Indices begi
 } // namespace
 
 void register_read(nb::module_& module) {
-    module.def(
-        "has_read_from_disk", &has_read_from_disk,
-        "Whether this thread has made the system read from a disk since it last asked. False where the system does "
-        "not say.");
+    module.def("has_read_from_disk", &has_read_from_disk,
+               "Whether this thread has made the system read from a disk, or waited for a page of a mapped file, since "
+               "it last "
+               "asked. False where the system does not say.");
     module.def("request_files", &request_files, nb::arg("paths"),
                nb::sig("def request_files(paths: list[bytes]) -> None"),
                "Ask the system to read small files ahead, up to 256 MB. What cannot be opened, or is no regular file, "

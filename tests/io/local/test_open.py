@@ -97,3 +97,21 @@ def test_a_released_object_is_missed(fifo, monkeypatch):
     with pytest.raises(UnsupportedData, match="too much was read already - at .*pipe"):
         next(iter(stream))
     thread.join()
+
+
+@pytest.mark.skipif(not open.READS_FILES, reason="no reading ahead on this platform")
+def test_files_are_requested_once_those_before_took_long(tmp_path, monkeypatch):
+    asked, now = [], [0]
+    paths = [str(tmp_path / name) for name in "abc"]
+    for path in paths:
+        Path(path).write_bytes(b"x")
+    monkeypatch.setattr(open._native, "has_read_from_disk", lambda: False)
+    monkeypatch.setattr(open._native, "request_files", asked.extend)
+    monkeypatch.setattr(open, "perf_counter_ns", lambda: now.append(now[-1] + step) or now[-1])
+    open.request_files(())  # forgets what other tests have read
+    for step, requests in ((open.SLOW_NS, False), (open.SLOW_NS + 1, False), (5, True), (5, False)):
+        assert open.read_each(paths) == [b"x"] * 3
+        assert asked == [os.fsencode(path) for path in paths if requests]
+        asked.clear()
+    open.request_files(["a\0", "\ud800b"])
+    assert asked == []
