@@ -857,7 +857,7 @@ def has_read_from_disk() -> bool:
     Whether this thread has made the system read from a disk, or waited for a page of a mapped file, since it last asked. False where the system does not say.
     """
 
-def request_files(paths: list[bytes]) -> None:
+def request_files(paths: list[bytes], *, follow_links: bool) -> None:
     """
     Ask the system to read small files ahead, up to 256 MB. What cannot be opened, or is no regular file, is left out.
     """

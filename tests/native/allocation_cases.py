@@ -374,7 +374,7 @@ CASES = {
     "copy_ranges": lambda: _native.copy_ranges([text], None, index, index + 500),
     "read_files": lambda: [part.tolist() for part in _native.read_files(names, b"abc", 1000)],
     "has_read_from_disk": lambda: type(_native.has_read_from_disk()),
-    "request_files": lambda: _native.request_files(names),
+    "request_files": lambda: _native.request_files(names, follow_links=True),
     "request_ranges": lambda: _native.request_ranges([text], None, index, index + 500),
     "read_ranges": lambda: [part.tolist() for part in _native.read_ranges([fd], None, index, np.array([5, 700]))],
     "take_ranges": lambda: _native.take_ranges([text], None, index, 500).tolist(),

@@ -137,10 +137,10 @@ def test_requested_files(tmp_path, evicted):
     (tmp_path / "link").symlink_to(evicted)
     (tmp_path / "empty").touch()
     names = ["pipe", "link", "empty", "", "missing", "x" * 300]
-    _native.request_files([os.fsencode(tmp_path / name) for name in names])
+    _native.request_files([os.fsencode(tmp_path / name) for name in names], follow_links=False)
     assert not any(resident(evicted))
     _native.has_read_from_disk()
-    _native.request_files([os.fsencode(evicted)])
+    _native.request_files([os.fsencode(tmp_path / "link")], follow_links=True)
     assert _native.has_read_from_disk()
     assert evicted.read_bytes() == b"".join(map(page_of, range(PAGES)))
     assert not _native.has_read_from_disk()  # It did not have to read again.

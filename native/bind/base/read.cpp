@@ -250,7 +250,7 @@ nb::tuple read_files(nb::list paths, nb::bytes head, std::size_t size) {
                           to_numpy(std::move(outcome), nb::dtype<std::int64_t>(), {count}));
 }
 
-void request_files(nb::list paths) {
+void request_files(nb::list paths, bool follow_links) {
     std::vector<const char*> names;
     for (nb::handle path : paths) {
         const char* const name = PyBytes_AsString(path.ptr());
@@ -260,7 +260,7 @@ void request_files(nb::list paths) {
     const nb::gil_scoped_release release; // `paths` keeps the names alive, and no other code has this list.
     std::uint64_t left = most_requested;
     for (std::size_t i = 0; i < names.size() && left > 0; ++i) {
-        const int fd = open_file(names[i], O_NONBLOCK | O_NOFOLLOW | O_NOCTTY);
+        const int fd = open_file(names[i], O_NONBLOCK | O_NOCTTY | (follow_links ? 0 : O_NOFOLLOW));
         if (fd < 0) continue; // Reading it gives the reason.
         struct stat status{};
         if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0) {
@@ -303,8 +303,8 @@ void register_read(nb::module_& module) {
                "Whether this thread has made the system read from a disk, or waited for a page of a mapped file, since "
                "it last "
                "asked. False where the system does not say.");
-    module.def("request_files", &request_files, nb::arg("paths"),
-               nb::sig("def request_files(paths: list[bytes]) -> None"),
+    module.def("request_files", &request_files, nb::arg("paths"), nb::kw_only(), nb::arg("follow_links"),
+               nb::sig("def request_files(paths: list[bytes], *, follow_links: bool) -> None"),
                "Ask the system to read small files ahead, up to 256 MB. What cannot be opened, or is no regular file, "
                "is left out.");
     module.def(

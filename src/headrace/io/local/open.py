@@ -102,7 +102,7 @@ class _Pace(threading.local):
 _pace = _Pace()
 
 
-def request_files(paths: Iterable[bytes | str]) -> None:
+def request_files(paths: Iterable[bytes | str], *, follow_links: bool = True) -> None:
     """Ask the system to read small local files ahead, all at once, if this thread has been waiting for such files. What is not there, or
     no regular file, is left out.
     """
@@ -111,7 +111,7 @@ def request_files(paths: Iterable[bytes | str]) -> None:
         for path in paths:
             with suppress(ValueError):  # a name that no file can have
                 encoded.append(os.fsencode(path))
-        _native.request_files(encoded)
+        _native.request_files(encoded, follow_links=follow_links)
 
 
 def read_whole(path: bytes | str) -> bytes:
@@ -190,7 +190,7 @@ class FolderReader:
 
     def request(self, names: Iterable[str]) -> None:
         """Ask the system to read files ahead that :meth:`read` will read; see :func:`request_files`."""
-        request_files(filter(None, map(self._place, names)))
+        request_files(filter(None, map(self._place, names)), follow_links=False)
 
     def _place(self, name: str) -> str | None:
         """Where a file is, if that is inside the folder."""
