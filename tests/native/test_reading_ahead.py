@@ -88,6 +88,16 @@ def test_requested_pages_are_not_waited_for_one_by_one(evicted):
     assert waits() == before
 
 
+def test_mapping_a_file_reads_its_end_alone(evicted):
+    fd = os.open(evicted, os.O_RDONLY)
+    file = _native.MappedFile(fd, PAGES * PAGE)
+    os.close(fd)
+    found = resident(evicted)
+    assert sum(found) <= 8
+    assert found[-1]
+    assert bytes(file) == b"".join(map(page_of, range(PAGES)))
+
+
 def test_a_thread_knows_whether_it_has_read_from_a_disk(evicted):
     _native.has_read_from_disk()
     assert not _native.has_read_from_disk()
