@@ -250,7 +250,7 @@ parquet 1f32[1000] rows=100000
 parquet 1f32[128]+1i31 shuffled
 """
 COLD = tuple(filter(None, _COLD.split("\n")))
-"""The rows that are also read from the disk: every format, in one file and in many, in order and shuffled."""
+"""The rows that are also read from the disk: most formats, in one file and in many, in order and shuffled."""
 
 ROWS = {row.name: row for row in (*NAMED, *SWEPT, *LARGE)}
 
