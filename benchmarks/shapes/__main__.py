@@ -155,7 +155,9 @@ def _parser() -> argparse.ArgumentParser:
     }
     for name, text in texts.items():
         command = commands.add_parser(name, help=text)
-        command.add_argument("rows", nargs="*", type=_row, metavar="ROW", help="a name, or any shape (default: all; of cold 25)")
+        command.add_argument(
+            "rows", nargs="*", type=_row, metavar="ROW", help="a name, or any shape (default: all; of cold 25)"
+        )
         command.add_argument("--size", choices=sorted(FACTORS), default="full", help="how much data (default: full)")
         command.add_argument("--rounds", type=int, default=3, help="turns of every system (default: 3)")
         command.add_argument("--quiet", type=float, default=2, help="seconds to wait for other programs before a turn")
