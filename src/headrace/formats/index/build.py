@@ -36,6 +36,7 @@ CACHED_BYTES = 1 << 20  # a step where checksums of the content follow, so that 
 PIECE_BYTES = 256 << 20  # pieces of a large file; for smaller ones, one core is faster than two
 TEXT_BYTES = 4 << 20  # the same where each byte is read, and not only the lengths of records
 SMALL_BYTES = 256 << 10  # a file up to this size mostly costs calls of Python and of the system
+WHOLE_BYTES = 2 << 20  # The system reads so much at a time.
 SHORT_NS, LEAST_SHORT = 500_000, 8
 """Small files are scanned one by one if they take no longer than this on average, or if there are few. 100 to 200 us are usual."""
 MOST_THREADS = 16
@@ -147,7 +148,8 @@ def _build(
         Progress("indexing", total, "bytes", show=show) as bar,
         ThreadPool(min(MOST_THREADS, cores)) as pool,
     ):
-        jobs = {n: _Job(framing, files, n, signatures[n], on_corrupt, bar, kept_bytes) for n in stale}
+        whole_bytes = WHOLE_BYTES if len(stale) > 1 and files.worth_mapping(total) else 0
+        jobs = {n: _Job(framing, files, n, signatures[n], on_corrupt, bar, kept_bytes, whole_bytes) for n in stale}
         scans = _Scans(pool, cores)
         try:
             for job in jobs.values():
@@ -239,8 +241,9 @@ class _Job:
         on_corrupt: OnCorrupt,
         bar: Progress,
         kept_bytes: int,
+        whole_bytes: int,
     ) -> None:
-        self._framing, self._kept_bytes = framing, kept_bytes
+        self._framing, self._kept_bytes, self._whole_bytes = framing, kept_bytes, whole_bytes
         self._files, self._number = files, number
         self._signature = signature
         self._skip = on_corrupt == "skip"
@@ -276,6 +279,8 @@ class _Job:
         content = self._files.stream(self._number) if self._remote else self._files.content(self._number)
         if self._skip or not isinstance(content, MappedFile):
             return self._in_order(content)
+        if content.size <= self._whole_bytes:
+            content.expect_all()  # of a small file; large ones gain nothing
         starts = Starts()
         self._chain(content, self._begin(content), content.size, starts, sums=True)
         if content.fault is not None:
