@@ -63,8 +63,7 @@ class FileSet:
 
     def _forget(self) -> None:
         # No lock: single operations on a dict are atomic, and another thread could hold a lock during a fork.
-        self.is_remote: bool = any("://" in path and is_url(path) for path in self.paths)
-        """Whether some of the files are remote."""
+        self.is_remote: bool = any("://" in path and is_url(path) for path in self.paths)  # some of them
         self._mapped: dict[int, MappedFile] = {}
         self._places = _native.AdjacentPlaces() if len(self.paths) > 1 and _native.HAS_MAPPED_FILE else None
         self._whole: _native.Buffers | None = None  # all of them, once all are mapped: passing a thousand takes time
@@ -339,13 +338,14 @@ class FileSet:
         return np.concatenate([block, other]), np.concatenate([starts, others + len(block)])
 
     def _descriptor(self, number: int) -> Descriptor:
-        found, in_cache = self._open.get(number), self.wrapper(number) != "none" or is_url(self.paths[number])
-        return self._open.opened(number, self.content(number), in_cache=in_cache) if found is None else found
+        if (found := self._open.get(number)) is not None:
+            return found
+        in_cache = self.wrapper(number) != "none" or is_url(self.paths[number])
+        return self._open.opened(number, self.content(number), in_cache=in_cache)
 
     def _open_file(self, number: int) -> MappedFile:
         wrapper = self.wrapper(number)
-        found = self._mapped.get(number)  # wrapper() may have mapped it
-        if found is not None:
+        if (found := self._mapped.get(number)) is not None:  # wrapper() may have mapped it
             return found
         if is_url(self.paths[number]):
             remote = self.remote(number)
