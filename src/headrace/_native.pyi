@@ -187,11 +187,7 @@ class AdjacentPlaces:
     Where the files of one set are mapped: each on the pages behind the one before.
     """
 
-    def __init__(self, whole_bytes: int = 0) -> None:
-        """
-        Args:
-            whole_bytes: Files up to this size are read completely when their first missing page is touched.
-        """
+    def __init__(self) -> None: ...
 
 class MappedFile:
     """A file's bytes as read-only memory, through the buffer protocol."""

@@ -6,6 +6,8 @@ import ctypes
 import mmap
 import os
 import resource
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -156,6 +158,39 @@ def test_requested_files(tmp_path, evicted):
     assert not _native.has_read_from_disk()  # It did not have to read again.
 
 
+def test_requests_leave_pipes_alone(tmp_path):
+    """The writer of a pipe waits for a reader who stays."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    is_open = threading.Event()
+
+    def write():
+        fd = os.open(pipe, os.O_WRONLY)
+        is_open.set()
+        os.close(fd)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    for _ in range(200):
+        _native.request_files([os.fsencode(pipe)], follow_links=True)
+    assert not is_open.is_set()
+    os.close(os.open(pipe, os.O_RDONLY))
+    writer.join()
+
+
+def test_ranges_that_cannot_be(evicted):
+    fd = os.open(evicted, os.O_RDONLY)
+    many = np.full(1 << 19, 1 << 45)
+    try:
+        for begins, sizes in (((1 << 63) - 1, 2), (-1, 2), (0, -1)):
+            with pytest.raises(ValueError, match="cannot be"):
+                _native.read_ranges([fd], None, positions(begins), positions(sizes))
+        with pytest.raises(ValueError, match="cannot be"):  # 2**64 bytes together
+            _native.read_ranges([fd], None, many, many)
+    finally:
+        os.close(fd)
+
+
 @pytest.mark.parametrize("is_cold", [False, True])
 def test_many_files_of_which_some_cannot_be_read(tmp_path, is_cold):
     names = []
@@ -180,7 +215,8 @@ def test_many_files_of_which_some_cannot_be_read(tmp_path, is_cold):
             assert bodies[number].tobytes() == bytes([number]) * PAGE
 
 
-def test_few_descriptors_are_enough(tmp_path):
+@pytest.mark.parametrize("threads", [1, 4])
+def test_few_descriptors_are_enough(tmp_path, threads):
     names = []
     for number in range(100):
         path = tmp_path / str(number)
@@ -190,12 +226,19 @@ def test_few_descriptors_are_enough(tmp_path):
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     highest = os.dup(0)
     os.close(highest)
-    _native.has_read_from_disk()
-    assert (tmp_path / "0").read_bytes()
-    resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 5, hard))
-    try:
-        bodies, status = _native.read_files(names, b"", PAGE)
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    assert not status.any()
-    assert bodies[:, 0].tolist() == list(range(100))
+
+    def read(number):
+        _native.has_read_from_disk()
+        assert (tmp_path / f"{number}").read_bytes()
+        return _native.read_files(names, b"", PAGE)
+
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(len, [b""] * threads))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 5 * threads, hard))
+        try:
+            found = list(pool.map(read, range(threads)))
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    for bodies, status in found:
+        assert not status.any()
+        assert bodies[:, 0].tolist() == list(range(100))

@@ -361,9 +361,7 @@ PyType_Slot slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(get_buffer)}, {
 void register_files(nb::module_& module) {
     nb::class_<AdjacentPlaces>(module, "AdjacentPlaces",
                                "Where the files of one set are mapped: each on the pages behind the one before.")
-        .def(nb::init<std::size_t>(), nb::arg("whole_bytes") = 0,
-             "Args:\n    whole_bytes: Files up to this size are read completely when their first missing page is "
-             "touched.");
+        .def(nb::init<>());
     nb::class_<Mapping>(module, "MappedFile", nb::type_slots(slots),
                         "A file's bytes as read-only memory, through the buffer protocol.")
         .def(nb::init<int, std::optional<std::size_t>, nb::str, nb::str, bool, AdjacentPlaces*>(), nb::arg("fd"),

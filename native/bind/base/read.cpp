@@ -3,6 +3,7 @@
 #if defined(__unix__) || defined(__APPLE__)
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -109,10 +110,12 @@ nb::tuple read_ranges(nb::list fds, std::optional<Which> which, Indices offsets,
     std::uint64_t total = 0;
     for (std::size_t i = 0; i < count; ++i) {
         const std::size_t number = in != nullptr ? static_cast<std::size_t>(in[i]) : 0;
-        if (offsets.data()[i] < 0 || sizes.data()[i] < 0 || number >= files.size())
+        const std::int64_t offset = offsets.data()[i], size = sizes.data()[i];
+        if (offset < 0 || size < 0 || size > INT64_MAX - offset || number >= files.size() ||
+            std::cmp_greater(size, INT64_MAX - total))
             throw nb::value_error("a range that cannot be");
         starts[i] = static_cast<std::int64_t>(total);
-        total += static_cast<std::uint64_t>(sizes.data()[i]);
+        total += static_cast<std::uint64_t>(size);
     }
     Pool::Block block;
     int error = 0;
@@ -206,6 +209,29 @@ std::int64_t read_file(int fd, std::string_view head, std::byte* to, std::size_t
 
 constexpr std::size_t open_at_once = 64; ///< Files that are requested before the first of them is read.
 
+/// The right to hold some files open, of which all threads together have few: others need descriptors, too.
+class OpenFiles {
+  public:
+    OpenFiles() noexcept = default;
+    ~OpenFiles() { held.fetch_sub(count_); }
+    OpenFiles(const OpenFiles&) = delete;
+    OpenFiles& operator=(const OpenFiles&) = delete;
+
+    /// Takes one more, if one is left.
+    [[nodiscard]] bool take() noexcept {
+        rlimit limit{};
+        const bool is_known = getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+        if (is_known && held.load() >= limit.rlim_cur / 8) return false;
+        held.fetch_add(1);
+        ++count_;
+        return true;
+    }
+
+  private:
+    static inline std::atomic<std::uint64_t> held{0};
+    std::uint64_t count_ = 0;
+};
+
 nb::tuple read_files(nb::list paths, nb::bytes head, std::size_t size) {
     const std::size_t count = paths.size();
     std::vector<const char*> names;
@@ -231,8 +257,10 @@ nb::tuple read_files(nb::list paths, nb::bytes head, std::size_t size) {
             std::size_t opened = begin;
             const bool asks = OnlyReading::has_waited();
             const OnlyReading reading;
+            OpenFiles ahead;
             if (asks)
-                for (std::uint64_t requested = 0; opened < end && requested < most_requested; requested += whole) {
+                for (std::uint64_t requested = 0; opened < end && requested < most_requested && ahead.take();
+                     requested += whole) {
                     const int fd = fds[opened - begin] = open_file(names[opened]);
                     if (fd == -EMFILE || fd == -ENFILE) break; // Those that are open are read and closed first.
                     if (fd >= 0 && whole != 0) request(fd, 0, whole);
@@ -260,9 +288,11 @@ void request_files(nb::list paths, bool follow_links) {
     const nb::gil_scoped_release release; // `paths` keeps the names alive, and no other code has this list.
     std::uint64_t left = most_requested;
     for (std::size_t i = 0; i < names.size() && left > 0; ++i) {
+        struct stat status{};
+        // Opening a pipe would let its writer go on.
+        if ((follow_links ? stat : lstat)(names[i], &status) != 0 || !S_ISREG(status.st_mode)) continue;
         const int fd = open_file(names[i], O_NONBLOCK | O_NOCTTY | (follow_links ? 0 : O_NOFOLLOW));
         if (fd < 0) continue; // Reading it gives the reason.
-        struct stat status{};
         if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0) {
             const auto size = std::min(static_cast<std::uint64_t>(status.st_size), left);
             request(fd, 0, size);

@@ -19,17 +19,11 @@ struct FileId {
 /// threads.
 class AdjacentPlaces {
   public:
-    /// `whole_bytes`: files up to this size are read completely when their first missing page is touched.
-    explicit AdjacentPlaces(std::size_t whole_bytes = 0) noexcept : whole_bytes_(whole_bytes) {}
-
     /// Where to map so many bytes, or nullptr: anywhere. Only a wish: if something else is there, the system chooses
     /// another place.
     [[nodiscard]] void* next(std::size_t size) noexcept;
 
-    [[nodiscard]] bool reads_whole(std::size_t size) const noexcept { return size <= whole_bytes_; }
-
   private:
-    std::size_t whole_bytes_;
     std::atomic<std::uintptr_t> next_{0}; ///< 0: none has been looked for.
 };
 
@@ -53,7 +47,7 @@ class MappedFile {
     [[nodiscard]] bool holds(const std::byte* at) const noexcept { return at >= data_ && at < data_ + size_; }
 
     /// Tells the system that all of the file will be read, or only small parts here and there. At first it expects
-    /// neither, except where a set has small files read whole.
+    /// neither.
     void expect_all() const noexcept;
     void expect_scattered_reads(bool scattered) const noexcept;
 

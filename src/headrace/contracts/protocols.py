@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from functools import lru_cache
 from inspect import getattr_static
-from typing import Any, Protocol, TypeAlias, TypeGuard, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeAlias, TypeGuard, TypeVar, cast, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -69,11 +69,11 @@ def defines(source: object, protocol: type[Offer]) -> TypeGuard[Offer]:
     For what describes how it reads: a source that passes on the ``stream`` of another one, but has a ``batch`` of its own, must be read by
     that.
     """
-    kind: Any = type(source)
-    wanted: Any = protocol
-    return class_defines(kind, wanted) or all(
-        getattr_static(source, name, None) is not None for name in _members(wanted)
-    )
+    kind, wanted = cast("Any", type(source)), cast("Any", protocol)
+    if class_defines(kind, wanted):
+        return True
+    names, own = _members(wanted), source.__dict__ if kind.__dictoffset__ else ()
+    return any(name in own for name in names) and all(getattr_static(source, name, None) is not None for name in names)
 
 
 @lru_cache(maxsize=1024)

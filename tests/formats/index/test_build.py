@@ -144,7 +144,7 @@ class Pool:
 def test_short_scans_are_done_here_until_they_take_long(monkeypatch, took, here):
     now = iter(range(0, 1 << 60, took))
     monkeypatch.setattr(index_build, "perf_counter_ns", lambda: next(now))
-    scans, done = index_build._Scans(Pool()), []
+    scans, done = index_build._Scans(Pool(), 2), []
     for number in range(40):
         scans.submit_short(lambda number=number: done.append(number))
     assert done == list(range(here))

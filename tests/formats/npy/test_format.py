@@ -277,3 +277,42 @@ def test_files_are_read_in_large_parts_once_a_batch_is_read(tmp_path, monkeypatc
         for _ in range(3):
             assert records.take(np.arange(len(records))).sum() == 780 * len(files)
         assert sorted(expected) == files
+
+
+@pytest.mark.parametrize("files", [1, 3])
+def test_large_parts_are_read_once_many_rows_are_wanted(tmp_path, monkeypatch, files):
+    """Around few rows, they would be read for nothing."""
+    large = []
+    monkeypatch.setattr(MappedFile, "expect_all", lambda file: large.append(file.path))
+    paths = [saved(tmp_path / f"{number}.npy", np.arange(6400 // files * 2).reshape(-1, 2)) for number in range(files)]
+    source = hr.open(paths)
+    rows = len(source)
+    for numbers in ([5], [7, rows - 1], list(range(0, rows, 128))):
+        assert source.batch(np.array(numbers))["values"][:, 0].tolist() == [n % (6400 // files) * 2 for n in numbers]
+    next(iter(hr.Loader(source, 4, shuffle=True, threads=0)))
+    assert not large
+    source.batch(np.arange(0, rows, 100))
+    assert sorted(large) == sorted(paths)
+
+
+def test_large_parts_are_read_in_order(tmp_path, monkeypatch):
+    large = []
+    monkeypatch.setattr(MappedFile, "expect_all", lambda file: large.append(file.path))
+    path = saved(tmp_path / "x.npy", np.arange(6400).reshape(-1, 2))
+    source = hr.open(path)
+    assert not large
+    assert next(iter(hr.Loader(source, 4)))["values"].tolist() == [[0, 1], [2, 3], [4, 5], [6, 7]]
+    assert large == [path]
+
+
+def test_rows_are_requested_from_the_disk_together(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr("headrace._native.has_read_from_disk", lambda: True)
+    monkeypatch.setattr("headrace._native.request_ranges", lambda _, which, begins, ends: asked.append((begins, ends)))
+    source = hr.open([saved(tmp_path / f"{n}.npy", np.zeros((5000, 4), np.float32)) for n in range(2)])
+    assert source.batch([3, 9, 5001])["values"].shape == (3, 4)
+    ((begins, ends),) = asked
+    assert (begins - begins[0]).tolist() == [0, 96, -32]
+    assert (ends - begins).tolist() == [16] * 3
+    with pytest.raises(IndexError):
+        source.batch([3, 10_000])

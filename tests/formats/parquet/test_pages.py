@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 import headrace as hr
 from headrace.errors import CorruptFile
+from headrace.formats.parquet import groups, pages
 from headrace.formats.parquet.format import compression_of
-from headrace.formats.parquet.pages import read_codecs
+from headrace.formats.parquet.pages import FilePages, read_codecs
 
 
 def parquet(**options):
@@ -115,3 +116,29 @@ def test_counts_of_rows_that_disagree(tmp_path):
                         len(hr.open(tmp_path / "y.parquet"))
                     refused += 1
     assert refused == 4
+
+
+def test_each_column_of_a_wide_table_is_opened_once(tmp_path, monkeypatch, own_engines):
+    """Opened again, a column would begin with all parts of its row group that were read before."""
+    monkeypatch.setattr(groups, "MOST_ROWS", 10)
+    monkeypatch.setattr(pages, "MOST_READERS", 3)
+    columns = {f"c{number}": np.arange(60) + number for number in range(50)}
+    pq.write_table(pa.table(columns), tmp_path / "x.parquet")
+    opened, whole = [], FilePages.open
+    monkeypatch.setattr(FilePages, "open", lambda *given, **more: (opened.append(given), whole(*given, **more))[1])
+    source = hr.open(tmp_path / "x.parquet")
+    batches = list(hr.Loader(source, 7))
+    for name, values in columns.items():
+        assert np.concatenate([batch[name] for batch in batches]).tolist() == values.tolist()
+    assert len(opened) == 50
+
+
+def test_few_readers_are_kept(tmp_path, monkeypatch, own_engines):
+    """Row groups that are not read to their ends leave theirs."""
+    monkeypatch.setattr(groups, "MOST_ROWS", 10)
+    monkeypatch.setattr(pages, "MOST_READERS", 30)
+    pq.write_table(pa.table({"a": np.arange(3000), "b": np.arange(3000)}), tmp_path / "x.parquet", row_group_size=30)
+    source = hr.open(tmp_path / "x.parquet")
+    for row in range(0, 3000, 30):
+        assert source.batch([row, row + 1])["b"].tolist() == [row, row + 1]
+    assert 0 < len(source.node.records._native._readers) <= 30

@@ -350,6 +350,31 @@ def test_another_version_is_refused(tmp_path, packed):
         pickle.loads(kept).content(0)
 
 
+@pytest.mark.parametrize("name", ["x.npy", "x.tfrecord"])
+def test_a_file_that_is_opened_again_is_the_one_that_was_mapped(tmp_path, monkeypatch, few_open, name):
+    """Sets larger than the memory share are read through descriptors, which few files keep."""
+    monkeypatch.setenv("HEADRACE_MAPPED_BYTES", "0")
+    mapping_limits.scattered_limit.cache_clear()
+    path = f"{tmp_path}/{name}@40"
+
+    def write(number):
+        hr.write(path, {"x": np.full((400, 3), number)})
+
+    def values(rows):
+        batch = source.batch(rows)
+        return np.unique(batch[next(iter(batch))]).tolist()
+
+    write(1)
+    source = hr.open(path)
+    assert values(np.arange(20)) == [1]  # those of the first files
+    write(2)
+    with pytest.raises(CorruptFile, match="another version"):
+        values(np.arange(390, 400))
+    with pytest.raises(CorruptFile, match="another version"):  # also of files that were open
+        values(np.arange(400))
+    mapping_limits.scattered_limit.cache_clear()
+
+
 def test_threads(paths):
     files = FileSet(paths)
     wrong = []

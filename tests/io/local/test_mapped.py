@@ -134,13 +134,3 @@ def test_a_folder_in_the_place_of_a_shard(tmp_path):
     second.mkdir()
     with pytest.raises(UnsupportedData, match=r"found a folder - at .*x\.tfrecord-00001-of-00002"):
         list(hr.open(f"{path}@2"))
-
-
-@pytest.mark.skipif(not _native.HAS_MAPPED_FILE, reason="no mmap on this platform")
-@pytest.mark.parametrize(("files", "whole"), [(2, 2 << 20), (1000, 100_000), (10**9, 0), (-5, 0)])
-def test_small_files_are_read_whole_where_all_of_them_fit(monkeypatch, files, whole):
-    made = []
-    monkeypatch.setattr(mapped, "scattered_limit", lambda: 100_000_000)
-    monkeypatch.setattr(_native, "AdjacentPlaces", made.append)
-    mapped.adjacent_places(files)
-    assert made == [whole]

@@ -100,18 +100,17 @@ def test_a_released_object_is_missed(fifo, monkeypatch):
 
 
 @pytest.mark.skipif(not open.READS_FILES, reason="no reading ahead on this platform")
-def test_files_are_requested_once_those_before_took_long(tmp_path, monkeypatch):
-    asked, now = [], [0]
+def test_files_are_requested_together_from_a_disk(tmp_path, monkeypatch):
+    asked = []
     paths = [str(tmp_path / name) for name in "abc"]
     for path in paths:
         Path(path).write_bytes(b"x")
-    monkeypatch.setattr(open._native, "has_read_from_disk", lambda: False)
     monkeypatch.setattr(open._native, "request_files", lambda names, follow_links: asked.extend(names))
-    monkeypatch.setattr(open, "perf_counter_ns", lambda: now.append(now[-1] + step) or now[-1])
-    open.request_files(())  # forgets what other tests have read
-    for step, requests in ((open.SLOW_NS, False), (open.SLOW_NS + 1, False), (5, True), (5, False)):
+    for is_disk in (False, True):
+        monkeypatch.setattr(open._native, "has_read_from_disk", lambda is_disk=is_disk: is_disk)
         assert open.read_each(paths) == [b"x"] * 3
-        assert asked == [os.fsencode(path) for path in paths if requests]
+        assert asked == [os.fsencode(path) for path in paths if is_disk]
         asked.clear()
+    assert open.read_each(paths[:1]) == [b"x"]  # Alone, it is read as soon as it is requested.
     open.request_files(["a\0", "\ud800b"])
     assert asked == []

@@ -491,6 +491,20 @@ def test_shards_behind_escaped_paths(plain_server):
         expand(f"{plain_server.url}/a%2Fb/")
 
 
+@pytest.mark.parametrize("refusal", [404, 403])
+def test_an_object_wins_over_shards(plain_server, refusal):
+    """``x@2.bin`` is a set where there is no such object, also on servers that answer 403 for what is not there."""
+    plain_server.answer = lambda handler: (
+        give(handler, 200, b"content", ETag='"1"') if handler.path == "/x@2.bin" else give(handler, refusal)
+    )
+    assert expand(f"{plain_server.url}/x@2.bin") == [f"{plain_server.url}/x@2.bin"]
+    assert expand(f"{plain_server.url}/y@2.bin") == [
+        f"{plain_server.url}/y-0000{number}-of-00002.bin" for number in range(2)
+    ]
+    with pytest.raises(Unreachable):
+        expand("http://127.0.0.1:1/x@2.bin")
+
+
 def test_https_addresses_of_clouds_are_plain_http():
     for url in (
         "https://bucket.s3.us-east-1.amazonaws.com/x.npy?X-Amz-Signature=1",

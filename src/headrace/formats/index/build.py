@@ -36,9 +36,11 @@ CACHED_BYTES = 1 << 20  # a step where checksums of the content follow, so that 
 PIECE_BYTES = 256 << 20  # pieces of a large file; for smaller ones, one core is faster than two
 TEXT_BYTES = 4 << 20  # the same where each byte is read, and not only the lengths of records
 SMALL_BYTES = 256 << 10  # a file up to this size mostly costs calls of Python and of the system
+WHOLE_BYTES = 2 << 20  # The system reads so much at a time.
 SHORT_NS, LEAST_SHORT = 500_000, 8
 """Small files are scanned one by one if they take no longer than this on average, or if there are few. 100 to 200 us are usual."""
 MOST_THREADS = 16
+NO_SUMS = BlockSums(0, np.zeros(0, np.uint32), SUMMED_BYTES)
 MOST_PRINTED = 1024  # files whose content is checked before a cached index is trusted; beyond that, only size and time
 
 
@@ -68,9 +70,9 @@ def _made_again(framing: Framing, files: FileSet, on_corrupt: OnCorrupt, path: P
     return _save(_Built.of(framing, files, on_corrupt), path)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Built:
-    """The result of a build: the files, and for each its record starts in blocks."""
+    """The result of a build: the files, and their record starts in blocks."""
 
     files: list[FileIndex]
     starts: list[Iterable[Indices]]
@@ -93,8 +95,10 @@ class _Built:
 
 def _save(built: _Built, path: Path) -> RecordIndex:
     """Store the index. A large one is returned as a map of its file, so it takes no memory of ours."""
-    is_kept = write_index(built.files, built, path, built.content)
     is_large = sum(file.records for file in built.files) * 8 > HELD_BYTES
+    if not is_large:
+        built.starts = [[_together(list(built))]]
+    is_kept = write_index(built.files, built, path, built.content)
     mapped = load_index(path) if is_kept and is_large else None
     return built.index() if mapped is None or mapped.files != tuple(built.files) else mapped
 
@@ -139,12 +143,14 @@ def _build(
     wait_for_tick(signatures[number] for number in stale)
     total = sum(signatures[number].size for number in stale)
     kept_bytes = KEPT_BYTES if files.keeps_pages(total) else 0
+    cores = usable_cores()
     with (
         Progress("indexing", total, "bytes", show=show) as bar,
-        ThreadPool(min(MOST_THREADS, usable_cores())) as pool,
+        ThreadPool(min(MOST_THREADS, cores)) as pool,
     ):
-        jobs = {n: _Job(framing, files, n, signatures[n], on_corrupt, bar, kept_bytes) for n in stale}
-        scans = _Scans(pool)
+        whole_bytes = WHOLE_BYTES if len(stale) > 1 and files.worth_mapping(total) else 0
+        jobs = {n: _Job(framing, files, n, signatures[n], on_corrupt, bar, kept_bytes, whole_bytes) for n in stale}
+        scans = _Scans(pool, cores)
         try:
             for job in jobs.values():
                 job.submit(scans)
@@ -192,22 +198,35 @@ class _Scans:
     Once short ones have taken long as a rule, because they wait for a disk, they go to threads, too.
     """
 
-    def __init__(self, pool: ThreadPool) -> None:
-        self.pool = pool
+    def __init__(self, pool: ThreadPool, cores: int) -> None:
+        self.pool, self.cores = pool, cores
         self._calls = self._spent_ns = 0  # here
 
-    def submit_short(self, scan: Callable[[], _Found]) -> Future[_Found]:
+    def submit_short(self, scan: Callable[[], _Found]) -> Future[_Found] | _Done:
         """Do a scan that is expected to be short."""
         if self._spent_ns > SHORT_NS * max(self._calls, LEAST_SHORT):
             return self.pool.submit(scan)
         begun = perf_counter_ns()
-        made: Future[_Found] = Future()
         try:
-            made.set_result(scan())
+            done = _Done(scan(), None)
         except Exception as error:  # noqa: BLE001 - raised by result(), when the files before this one are known to be intact
-            made.set_exception(error)
+            done = _Done(None, error)
         self._calls, self._spent_ns = self._calls + 1, self._spent_ns + perf_counter_ns() - begun
-        return made
+        return done
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """A scan that is over. Thousands of futures, each with a lock, would take longer to make than small files to scan."""
+
+    found: _Found | None
+    error: Exception | None
+
+    def result(self) -> _Found:
+        if self.found is None:
+            assert self.error is not None
+            raise self.error
+        return self.found
 
 
 class _Job:
@@ -222,8 +241,9 @@ class _Job:
         on_corrupt: OnCorrupt,
         bar: Progress,
         kept_bytes: int,
+        whole_bytes: int,
     ) -> None:
-        self._framing, self._kept_bytes = framing, kept_bytes
+        self._framing, self._kept_bytes, self._whole_bytes = framing, kept_bytes, whole_bytes
         self._files, self._number = files, number
         self._signature = signature
         self._skip = on_corrupt == "skip"
@@ -234,15 +254,15 @@ class _Job:
         """Checksums of the content, by number of the first block."""
         self._content_bytes = 0
         self._step = STEP_BYTES if framing.has_checksums else min(STEP_BYTES, CACHED_BYTES)
-        self._whole: Future[_Found] | None = None
+        self._whole: Future[_Found] | _Done | None = None
         self._is_cut = False  # into pieces
 
     def submit(self, scans: _Scans) -> None:
         """Scan a large plain file in pieces, any other in one go."""
         size = self._signature.size
-        at_once, cores = PIECE_BYTES, usable_cores()
-        if not self._framing.has_checksums and cores > 1:
-            at_once = min(PIECE_BYTES, max(TEXT_BYTES, size // (2 * cores) + 1))
+        at_once = PIECE_BYTES
+        if not self._framing.has_checksums and scans.cores > 1:
+            at_once = min(PIECE_BYTES, max(TEXT_BYTES, size // (2 * scans.cores) + 1))
         if self._remote or self._skip or size < 2 * at_once or self._files.wrapper(self._number) != "none":
             is_short = size <= SMALL_BYTES and not self._remote
             self._whole = scans.submit_short(self._scan_file) if is_short else scans.pool.submit(self._scan_file)
@@ -259,6 +279,8 @@ class _Job:
         content = self._files.stream(self._number) if self._remote else self._files.content(self._number)
         if self._skip or not isinstance(content, MappedFile):
             return self._in_order(content)
+        if content.size <= self._whole_bytes:
+            content.expect_all()  # of a small file; large ones gain nothing
         starts = Starts()
         self._chain(content, self._begin(content), content.size, starts, sums=True)
         if content.fault is not None:
@@ -294,12 +316,14 @@ class _Job:
         faults = [] if scan is None else scan.faults
         skipped = tuple((fault.where.record or 0) - before for before, (fault, _) in enumerate(faults))
         self._bar.advance(0 if self._is_cut else self._signature.size)
-        sums = np.concatenate([np.zeros(0, np.uint32), *(self._sums[first] for first in sorted(self._sums))])
+        content = NO_SUMS
         if not self._framing.has_checksums:
+            sums = np.concatenate([NO_SUMS.sums, *(self._sums[first] for first in sorted(self._sums))])
+            content = BlockSums(self._content_bytes, sums, SUMMED_BYTES)
             self._files.check_in_place(self._number)
         path, lost = self._files.paths[self._number], sum(size for _, size in faults)
         file = FileIndex(path, self._signature, len(starts), skipped, lost, self._content_bytes)
-        return file, starts, BlockSums(self._content_bytes, sums, SUMMED_BYTES)
+        return file, starts, content
 
     def _piece(self, start: int, stop: int) -> _Piece:
         content = self._files.content(self._number)

@@ -18,12 +18,13 @@ from headrace._arguments import check_position
 from headrace.contracts.records import Checked, Format
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Indices
-from headrace.errors import DataError, SchemaMismatch, Where
+from headrace.errors import DataError, Where
 from headrace.formats.npy.header import (
     MAGIC,
     ArrayField,
     NpyHeader,
     RowLayout,
+    check_alike,
     check_text,
     header_of,
     holds_text,
@@ -38,10 +39,11 @@ from headrace.io.paths import PathLike
 from headrace.io.store.stream import BLOCK_BYTES
 from headrace.io.system import cached_property
 
-__all__ = ["FORMAT", "NpyRecords", "check_alike", "check_texts", "data_offset", "verify_npy"]
+__all__ = ["FORMAT", "NpyRecords", "check_texts", "data_offset", "verify_npy"]
 
 
 VERIFY_BYTES = 1 << 20
+LEAST_SHARE = 64  # Who reads one row in this many, here and there, will read the others, too.
 
 
 def verify_npy(records: Any) -> Iterator[Checked]:
@@ -69,18 +71,6 @@ def check_texts(records: Any) -> None:
         records.take(np.arange(first, min(first + step, len(records))))
 
 
-def check_alike(path: str, header: NpyHeader, first_path: str, first: NpyHeader) -> None:
-    """Refuse a file whose rows differ in type from those of the first."""
-    if header.dtype.newbyteorder("=") == first.dtype.newbyteorder("=") and header.row_shape == first.row_shape:
-        return
-    raise SchemaMismatch(
-        Where(path=path),
-        expected=f"rows of {first.dtype} with shape {first.row_shape}, as in {first_path}",
-        found=f"{header.dtype} with shape {header.row_shape}",
-        hint="Open them as two sources, or convert one of them.",
-    )
-
-
 class NpyRecords(FileTable):
     """The rows of ``.npy`` files, concatenated in order. The files are mapped, never loaded.
 
@@ -98,6 +88,7 @@ class NpyRecords(FileTable):
 
     format = "npy"
     prefers_streaming = False
+    _read_rows = 0  # here and there; see expect
 
     @cached_property
     def _layout(self) -> RowLayout:
@@ -149,9 +140,9 @@ class NpyRecords(FileTable):
 
     def reader(self, names: tuple[str, ...]) -> Callable[[Indices], Batch]:
         """:meth:`batch` for indices in range."""
-        rows = self._stored_rows if self.is_unnamed else None
-        self._files.expect_all()
-        return partial(self._rows, names=names) if rows is None else _RowReader(rows)
+        if self.is_unnamed and (rows := self._stored_rows) is not None:
+            return _RowReader(rows, None if self._files.expects_all else self)
+        return partial(self._rows, names=names)
 
     def _rows(self, indices: Indices, names: tuple[str, ...]) -> Batch:
         rows = self.take(indices)
@@ -181,9 +172,9 @@ class NpyRecords(FileTable):
         count = len(indices)
         if not count:
             return np.zeros((0, *layout.row_shape), layout.dtype)
-        if count > 1:
-            self._files.expect_all()
         try:
+            if not self._files.expects_all:
+                self.expect(indices)
             if self._stored_rows is not None:
                 return self._stored_rows.take(indices)
             if layout.stored is None:
@@ -198,6 +189,22 @@ class NpyRecords(FileTable):
         rows = native_endian(rows)
         check_text(rows, lambda row: self.where(int(indices[row])))
         return rows
+
+    def expect(self, indices: Indices | None = None) -> None:
+        """Prepare for reading these rows (``None``: rows in order). The rest is expected once a share of all has been read. Before,
+        large parts around each row would be read for nothing, so rows are requested one by one.
+        """
+        layout, files = self._layout, self._files
+        if files.is_remote or not files.worth_mapping(layout.rows * layout.row_bytes):
+            return
+        self._read_rows += layout.rows if indices is None else len(indices)
+        if self._read_rows * LEAST_SHARE >= layout.rows:
+            files.expect_all()
+        elif indices is not None and len(indices) > 1 and layout.stored is not None and _native.has_read_from_disk():
+            which = self._files_of(layout, indices)
+            begins = (indices - layout.firsts[which]) * layout.row_bytes + layout.begins[which]
+            buffers, which_buffer = files.buffers(which)
+            _native.request_ranges(buffers, which_buffer, begins, begins + layout.row_bytes)
 
     @cached_property
     def _stored_rows(self) -> _native.StoredRows | None:
@@ -339,17 +346,24 @@ class _RowReader:
     """Reads the rows of the usual file by one native call: in Python, the steps on the way to it take as long as copying 20 KB.
 
     Args:
-        rows: The rows of the file.
+        rows, of: The rows of the file, and the file until all of it is expected to be read.
     """
 
-    __slots__ = ("_rows", "one")
+    __slots__ = ("_of", "_rows")
 
-    def __init__(self, rows: _native.StoredRows) -> None:
-        self._rows = rows
-        self.one: Callable[[int, int], Batch] = rows.run
-        """The rows of a single batch."""
+    def __init__(self, rows: _native.StoredRows, of: NpyRecords | None) -> None:
+        self._rows, self._of = rows, of
+
+    @property
+    def one(self) -> Callable[[int, int], Batch]:
+        """What gives the rows of a single batch, from the first up to another one."""
+        if self._of is not None:
+            self._of.expect()
+        return self._rows.run
 
     def __call__(self, indices: Indices) -> Batch:
+        if self._of is not None:
+            self._of.expect(indices)
         return self._rows.batch(indices)
 
     def run(self, first: int, stop: int, size: int) -> list[tuple[int, Batch]]:

@@ -30,6 +30,7 @@ __all__ = [
     "ArrayField",
     "NpyHeader",
     "RowLayout",
+    "check_alike",
     "check_text",
     "features_of",
     "fields_of",
@@ -213,6 +214,18 @@ class ArrayField(NamedTuple):
         for key in self.keys:
             rows = rows[key]
         return np.array(rows, order="C")
+
+
+def check_alike(path: str, header: NpyHeader, first_path: str, first: NpyHeader) -> None:
+    """Refuse a file whose rows differ in type from those of the first."""
+    if header.dtype.newbyteorder("=") == first.dtype.newbyteorder("=") and header.row_shape == first.row_shape:
+        return
+    raise SchemaMismatch(
+        Where(path=path),
+        expected=f"rows of {first.dtype} with shape {first.row_shape}, as in {first_path}",
+        found=f"{header.dtype} with shape {header.row_shape}",
+        hint="Open them as two sources, or convert one of them.",
+    )
 
 
 class RowLayout(NamedTuple):

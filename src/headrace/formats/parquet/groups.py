@@ -318,8 +318,9 @@ def group_sizes(footer: Any, where: Where, decoded: Sequence[int] | None = None)
 
 def drop_oldest(kept: dict[Any, Any], most: int) -> None:
     """Drop the oldest entries beyond ``most``. Other threads may add and drop some meanwhile."""
-    for key in list(kept)[: max(len(kept) - most, 0)]:
-        kept.pop(key, None)
+    if len(kept) > most:
+        for key in list(kept)[: len(kept) - most]:
+            kept.pop(key, None)
 
 
 def part_of(blocks: Sequence[RowBlock], number: int, rows: int) -> Part | None:

@@ -35,7 +35,7 @@ __all__ = ["NativeColumns", "codecs_of", "read_codecs"]
 CODECS = ("none", "snappy", "gzip", "lzo", "brotli", "lz4", "zstd", "lz4_raw")
 BEGIN, SIZE, LEVELS, ROWS, CODEC, TYPE, REPETITIONS, DEFINITIONS = range(8)
 """What the numbers of a column in a row group are."""
-MOST_READERS = 1024
+MOST_READERS, MOST_GROUPS = 1024, 8  # Several threads may read several row groups at once.
 MOST_LEVEL = 7
 UNITS = {"ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 """Of points in time: their names in Parquet."""
@@ -376,7 +376,8 @@ class NativeColumns:
                 reader.block = number + 1
                 if part and not part.is_last:
                     self._readers[key] = reader
-                    drop_oldest(self._readers, MOST_READERS)
+        # Without its reader, the next part of a column would begin with all parts before it.
+        drop_oldest(self._readers, max(MOST_READERS, MOST_GROUPS * len(features)))
 
     def complete(
         self, file: int, leaves: Sequence[Leaf], columns: Batch, decode: Callable[[Sequence[Leaf]], Batch]

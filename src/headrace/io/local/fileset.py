@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from itertools import chain, islice
+from itertools import chain
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,7 +17,7 @@ from headrace.io.cache.inflated import InflatedHead, InflatedStream, RemoteCompr
 from headrace.io.cache.mirror import copy_to_cache, find_copy
 from headrace.io.faults import file_shrank_error
 from headrace.io.local import mapped as mapping_limits
-from headrace.io.local.mapped import Descriptor, Descriptors, MappedFile, adjacent_places, read_ranges
+from headrace.io.local.mapped import Descriptor, Descriptors, MappedFile, read_ranges
 from headrace.io.local.signatures import Signature, Versions
 from headrace.io.store.object import RemoteFile, fetch_extents, fetch_heads
 from headrace.io.store.stream import BLOCK_BYTES, RemoteStream
@@ -63,18 +63,16 @@ class FileSet:
 
     def _forget(self) -> None:
         # No lock: single operations on a dict are atomic, and another thread could hold a lock during a fork.
-        self.is_remote: bool = any("://" in path and is_url(path) for path in self.paths)
-        """Whether some of the files are remote."""
+        self.is_remote: bool = any("://" in path and is_url(path) for path in self.paths)  # some of them
         self._mapped: dict[int, MappedFile] = {}
-        self._places = adjacent_places(len(self.paths)) if len(self.paths) > 1 else None
+        self._places = _native.AdjacentPlaces() if len(self.paths) > 1 and _native.HAS_MAPPED_FILE else None
         self._whole: _native.Buffers | None = None  # all of them, once all are mapped: passing a thousand takes time
         self._wrappers: dict[int, Compression] = {}
         self._open = Descriptors()
-        self._touched_bytes = 0
-        self._passed_bytes = 0
+        self._touched_bytes = self._passed_bytes = 0
         self._passed_files: tuple[int, int] | None = None  # the first and the last one since pages were released
         self._advised = (False, 0)
-        self._expected = 0  # how many files are read in large parts
+        self.expects_all: bool = False  # so mapped files are read in large parts
         self._remote: dict[int, RemoteFile] = {}
 
     def __len__(self) -> int:
@@ -278,10 +276,10 @@ class FileSet:
             self._release(*self._passed_files)
 
     def expect_all(self) -> None:
-        """Have what is missing of the mapped files read in large parts, because all of it will be read."""
-        if self._expected < len(self._mapped):
-            expected, self._expected = self._expected, len(self._mapped)
-            for file in list(islice(self._mapped.values(), expected, None)):
+        """Have what is missing of mapped files read in large parts, because all of it will be read."""
+        if not self.expects_all:
+            self.expects_all = True
+            for file in list(self._mapped.values()):
                 file.expect_all()
 
     def _release(self, first: int, last: int) -> None:
@@ -340,13 +338,14 @@ class FileSet:
         return np.concatenate([block, other]), np.concatenate([starts, others + len(block)])
 
     def _descriptor(self, number: int) -> Descriptor:
-        found = self._open.get(number)
-        return self._open.opened(number, self.content(number).opened) if found is None else found
+        if (found := self._open.get(number)) is not None:
+            return found
+        in_cache = self.wrapper(number) != "none" or is_url(self.paths[number])
+        return self._open.opened(number, self.content(number), in_cache=in_cache)
 
     def _open_file(self, number: int) -> MappedFile:
         wrapper = self.wrapper(number)
-        found = self._mapped.get(number)  # wrapper() may have mapped it
-        if found is not None:
+        if (found := self._mapped.get(number)) is not None:  # wrapper() may have mapped it
             return found
         if is_url(self.paths[number]):
             remote = self.remote(number)
@@ -371,6 +370,8 @@ class FileSet:
                 self._mapped.pop(oldest, None)
         if not self.keeps_pages(2 * mapping_limits.WINDOW_BYTES * len(self._mapped)):
             file.drop()  # Opening it has touched its ends.
+        if self.expects_all:
+            file.expect_all()
         return self._mapped.setdefault(number, file)  # another thread may have been faster
 
     def signature(self, number: int) -> Signature:

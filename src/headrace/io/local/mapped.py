@@ -39,7 +39,6 @@ __all__ = [
     "Descriptor",
     "Descriptors",
     "MappedFile",
-    "adjacent_places",
     "can_map_more",
     "gives_views",
     "guard_reads",
@@ -56,7 +55,7 @@ PASSED_BYTES = 64 << 20
 """How much of a larger set stays mapped behind a sequential reader."""
 SCATTERED_MEMORY_SHARE = 0.25
 MAPPED_BYTES = "HEADRACE_MAPPED_BYTES"
-WINDOW_BYTES, WHOLE_BYTES = 64 << 10, 2 << 20  # What the kernel maps for one page fault; the largest files read whole.
+WINDOW_BYTES = 64 << 10  # what the kernel maps for one page fault
 CAN_READ = hasattr(_native, "read_ranges")
 MAPPINGS = 65_530  # of a process where the system does not say
 
@@ -104,7 +103,7 @@ class MappedFile:
         path: A relative path stays valid when the process changes its folder.
         expected: Refuse other versions of the file.
         entry: The cached file with the content, if ``path`` is compressed or remote.
-        among: The set to which it belongs, from :func:`adjacent_places`.
+        among: Where the files of its set are, which are mapped behind each other.
 
     Raises:
         NoFiles: There is no such file.
@@ -261,12 +260,6 @@ def check_regular(fd: int, path: str) -> int:
     return status.st_size
 
 
-def adjacent_places(files: int) -> _native.AdjacentPlaces | None:
-    """What places the files of one set behind each other in memory, and has small ones read whole; ``None`` where none are mapped natively."""
-    whole = max(0, min(WHOLE_BYTES, scattered_limit() // files))
-    return _native.AdjacentPlaces(whole) if _native.HAS_MAPPED_FILE else None
-
-
 def _map_natively(fd: int, shown: str, path: str, among: _native.AdjacentPlaces | None) -> _native.MappedFile:
     try:
         return _native.MappedFile(fd, None, shown, path, private=not gives_views(), among=among)
@@ -358,11 +351,18 @@ class Descriptors:
         """File ``number`` if it is open."""
         return self._open.get(number)
 
-    def opened(self, number: int, path: str) -> Descriptor:
-        """File ``number``, which is at ``path``."""
+    def opened(self, number: int, file: MappedFile, *, in_cache: bool) -> Descriptor:
+        """File ``number``, opened again. A file in the cache gets new times whenever it is used, and is replaced by its like only.
+
+        Raises:
+            CorruptFile: It is another version than the one that was mapped.
+        """
         if len(_kept) >= (most := most_open()):
             close_oldest(most * 3 // 4)
-        opened = Descriptor(path)
+        opened = Descriptor(file.opened)
+        if not in_cache:
+            with name_in_errors(file.path):
+                file.signature.check_open(opened.fd, file.path)
         if (kept := self._open.setdefault(number, opened)) is opened:  # no other thread was faster
             _kept[opened.fd] = (weakref.ref(self), number)
         return kept

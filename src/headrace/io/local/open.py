@@ -9,11 +9,9 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from time import perf_counter_ns
 from typing import IO, Any
 
 import numpy as np
@@ -53,7 +51,6 @@ FLAGS = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 MOST_FOLDERS = 4096
 READS_FILES = hasattr(_native, "read_files")
-SLOW_NS = 50_000  # a small file; those in memory take 5 to 20 us
 
 
 def read_alike(paths: Sequence[bytes], head: bytes, size: int) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
@@ -87,31 +84,17 @@ def read_alike(paths: Sequence[bytes], head: bytes, size: int) -> tuple[npt.NDAr
     return bodies, status
 
 
-class _Pace(threading.local):
-    """How long this thread has read small files since it last looked. Waiting for a file server shows in nothing else."""
-
-    def __init__(self) -> None:
-        self.files = self.ns = 0
-
-    def is_slow(self) -> bool:
-        """Whether a file took long; begins anew."""
-        files, ns, self.files, self.ns = self.files, self.ns, 0, 0
-        return ns > SLOW_NS * files
-
-
-_pace = _Pace()
-
-
 def request_files(paths: Iterable[bytes | str], *, follow_links: bool = True) -> None:
-    """Ask the system to read small local files ahead, all at once, if this thread has been waiting for such files. What is not there, or
-    no regular file, is left out.
+    """Ask the system to read small local files ahead, all at once, if this thread has been waiting for a disk. What is not there, or no
+    regular file, is left out. Not for file servers: each file would be opened twice, one after the other, and some forget what was read ahead.
     """
-    if READS_FILES and (_native.has_read_from_disk() | _pace.is_slow()):
+    if READS_FILES and _native.has_read_from_disk():
         encoded: list[bytes] = []
         for path in paths:
             with suppress(ValueError):  # a name that no file can have
                 encoded.append(os.fsencode(path))
-        _native.request_files(encoded, follow_links=follow_links)
+        if len(encoded) > 1:
+            _native.request_files(encoded, follow_links=follow_links)
 
 
 def read_whole(path: bytes | str) -> bytes:
@@ -130,7 +113,6 @@ def read_whole(path: bytes | str) -> bytes:
 
 def _read_all(descriptor: int, regular: str | None = None) -> bytes:
     """Read a whole open file and close it. ``regular`` is the path of a file that must be regular."""
-    begun = perf_counter_ns()
     try:
         status = os.fstat(descriptor)
         if regular is not None and not stat.S_ISREG(status.st_mode):
@@ -146,7 +128,6 @@ def _read_all(descriptor: int, regular: str | None = None) -> bytes:
         return b"".join(parts)
     finally:
         close_quietly(descriptor)
-        _pace.files, _pace.ns = _pace.files + 1, _pace.ns + perf_counter_ns() - begun
 
 
 class OutsideFolder(Exception):

@@ -133,6 +133,10 @@ class Signature:
             found = "another version of the same size" if self.size == expected.size else self.size
             raise file_changed_error(path, size=expected.size, found=found, what="file")
 
+    def check_open(self, fd: int, path: str) -> None:
+        """Refuse an open file of another version, by its size and time."""
+        _of_status(os.fstat(fd), -1).check(self, path)
+
     def is_settled(self) -> bool:
         """Whether any further change of the file would show in its ``ctime``: see :func:`wait_for_tick`."""
         return self.ctime_ns >= 0 and not self._left_ns(time.time_ns()) > 0

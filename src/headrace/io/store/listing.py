@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from headrace.errors import NoFiles, UnsupportedData, Where
-from headrace.io.faults import as_headrace_error
+from headrace.errors import NoFiles, Unreachable, UnsupportedData, Where
+from headrace.io.faults import as_headrace_error, is_refusal
 from headrace.io.names import (
     ANY_DEPTH,
     COUNTED,
@@ -243,7 +243,7 @@ def expand_url(url: str) -> list[str]:
 
     In a store: an object, a folder, a glob, or a set of shards. On an HTTP server, which cannot list: an object, or a set
     of shards whose name states their number; missing ones are reported when they are read. The name of one shard means
-    that object.
+    that object. An existing object wins over a set, as on a disk.
 
     Raises:
         NoFiles: Nothing matches.
@@ -260,7 +260,7 @@ def expand_url(url: str) -> list[str]:
     if shard:
         return _shards(url, shard["stem"], int(shard["count"]), shard["end"], digits=len(shard["count"]))
     counted = COUNTED.fullmatch(url) if "@" in name else None
-    if counted and counted["end"] and place.lists and _is_object(url):
+    if counted and counted["end"] and _is_object(url):
         return [url]  # as on a disk; x.npy@8 is the name of no object that is written
     if counted and counted["count"] != "*":
         return _shards(url, f"{counted['stem']}-", int(counted["count"]), counted["end"])
@@ -328,6 +328,10 @@ def _is_object(url: str) -> bool:
         run_all(url, [lambda: fetch_version(url)])
     except NoFiles:
         return False
+    except Unreachable as error:
+        if Url.of(url).lists or not is_refusal(error):
+            raise
+        return False  # A bucket whose names are secret answers so where there is nothing.
     return True
 
 
