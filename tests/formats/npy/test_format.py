@@ -305,9 +305,8 @@ def test_large_parts_are_read_in_order(tmp_path, monkeypatch):
     assert large == [path]
 
 
-def test_rows_are_requested_from_the_disk_together(tmp_path, monkeypatch):
+def test_few_rows_are_requested_together(tmp_path, monkeypatch):
     asked = []
-    monkeypatch.setattr("headrace._native.has_read_from_disk", lambda: True)
     monkeypatch.setattr("headrace._native.request_ranges", lambda _, which, begins, ends: asked.append((begins, ends)))
     source = hr.open([saved(tmp_path / f"{n}.npy", np.zeros((5000, 4), np.float32)) for n in range(2)])
     assert source.batch([3, 9, 5001])["values"].shape == (3, 4)

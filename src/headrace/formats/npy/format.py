@@ -200,7 +200,7 @@ class NpyRecords(FileTable):
         self._read_rows += layout.rows if indices is None else len(indices)
         if self._read_rows * LEAST_SHARE >= layout.rows:
             files.expect_all()
-        elif indices is not None and len(indices) > 1 and layout.stored is not None and _native.has_read_from_disk():
+        elif indices is not None and len(indices) > 1 and layout.stored is not None:
             which = self._files_of(layout, indices)
             begins = (indices - layout.firsts[which]) * layout.row_bytes + layout.begins[which]
             buffers, which_buffer = files.buffers(which)
