@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -132,7 +133,8 @@ def _fit_numbers(column: Any, feature: Feature, name: str, row_of: RowOf) -> Any
         return column.astype(wanted)
     if column.dtype.kind not in KINDS.get(wanted.kind, ""):
         raise _values_error(feature, name, row_of(0), str(column.dtype))
-    with np.errstate(all="ignore"):
+    changed = np.zeros(1, np.int64)
+    with np.errstate(all="ignore"), suppress(OverflowError):  # days in attoseconds
         fitted = column.astype(wanted)
         changed = np.flatnonzero(~kept_mask(column.reshape(-1), fitted.reshape(-1)))
     if len(changed):

@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace import _hooks, _native
-from headrace._arguments import check_offsets, check_positions, check_row, list_row_numbers, refuse_rows
+from headrace._arguments import check_offsets, check_positions, check_row, choose_fill, list_row_numbers, refuse_rows
 from headrace._native import list_examples
-from headrace._numbers import choose_fill, join_rows, place_values
+from headrace._numbers import join_rows, place_values
 from headrace.contracts.strings import Strings
 
 __all__ = [
@@ -215,7 +215,7 @@ _PUT_VALUES, _PUT_OFFSETS = (getattr(Ragged, name).__set__ for name in ("values"
 
 
 def pad_rows(rows: Ragged, length: int, fill: Any) -> Any:
-    """``(n, length, *inner)``: rows cut to a length, or followed by ``fill`` up to it, see :func:`~headrace._numbers.choose_fill`."""
+    """``(n, length, *inner)``: rows cut to a length, or followed by ``fill`` up to it, see :func:`~headrace._arguments.choose_fill`."""
     values: Any = rows.values
     if holds_numbers(rows):
         filling = np.full((1, *values.shape[1:]), choose_fill(values, fill), values.dtype)

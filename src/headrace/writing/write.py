@@ -18,7 +18,8 @@ from headrace.formats.table.base import find_steps, refuse_misfits
 from headrace.io.progress import Progress
 from headrace.io.write.pending import DeferredRenames
 from headrace.sources.source import Source
-from headrace.sources.stacking import copy_example, schema_of
+from headrace.sources.stacking import schema_of
+from headrace.sources.views import copy_example
 from headrace.writing.fitting import fit_text
 from headrace.writing.sinks import (
     batches_of,

@@ -24,8 +24,9 @@ from headrace.formats.registry import format_named
 from headrace.io.write.atomic import Closing
 from headrace.io.write.pending import DeferredRenames
 from headrace.sources.source import Source
-from headrace.sources.stacking import copy_example, schema_of, stack
+from headrace.sources.stacking import schema_of, stack
 from headrace.sources.tables import as_columns
+from headrace.sources.views import copy_example
 from headrace.writing.fitting import fit_text
 from headrace.writing.sinks import bytes_of, open_sink, refuse_without_features, rows_of, slice_rows
 from headrace.writing.target import Target

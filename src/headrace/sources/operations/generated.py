@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -24,8 +25,9 @@ from headrace.io.system import discard_folder
 from headrace.io.write.pending import remove_abandoned, temporary_name
 from headrace.sources.operations.stored import StoredNode, check_key, store_once
 from headrace.sources.source import Source
-from headrace.sources.stacking import copy_example, stack
+from headrace.sources.stacking import stack
 from headrace.sources.tables import ragged_rows
+from headrace.sources.views import copy_example
 
 __all__ = ["from_generator"]
 
@@ -200,9 +202,10 @@ def _fit_values(values: Any, feature: Feature, name: str, shape: tuple[int | Non
     kind = values.dtype.kind
     if kind not in "biufcmM" or (kind != wanted.kind and (kind in "mM" or wanted.kind in "mM")):
         raise refuse(found)
-    with np.errstate(all="ignore"):
+    changed = np.ones(values.shape, bool)
+    with np.errstate(all="ignore"), suppress(OverflowError):  # days in attoseconds
         cast = values.astype(wanted)
-    changed = ~kept_mask(values, cast)
+        changed = ~kept_mask(values, cast)
     if changed.any():
         at = int(np.argmax(changed.reshape(len(values), -1).any(axis=1)))
         raise refuse(f"{values[at]!r:.60}", at)
