@@ -29,6 +29,7 @@ __all__ = [
     "place_values",
     "refuse_dtypes",
     "to_array",
+    "to_arrays",
 ]
 
 HALF = 2  # the bytes of a float16, which holds no large numbers
@@ -43,12 +44,13 @@ FIELDS_HINT = "All values of a feature are of one kind: make a feature of each f
 TIMES_HINT = "Give all times of a feature one unit that holds them, as with x.astype('datetime64[us]')."
 
 
-def to_array(value: Any, floats: type[np.floating[Any]] = np.float64) -> npt.NDArray[Any]:
+def to_array(value: Any, floats: type[np.floating[Any]] = np.float64, made: Any = None) -> npt.NDArray[Any]:
     """``np.asarray(value)``, but integers and times in a list keep their exact values.
 
     Args:
         value: An array, a number, or lists of numbers.
         floats: What floats will be stored as: integers beside them must fit, too.
+        made: ``np.asarray(value)``, if it is there.
 
     Raises:
         SchemaMismatch: No dtype holds the integers of a list, or one of them is beyond 64 bits. Or no unit holds its times.
@@ -59,7 +61,7 @@ def to_array(value: Any, floats: type[np.floating[Any]] = np.float64) -> npt.NDA
     """
     if type(value) is np.ndarray and value.dtype.kind != "O":
         return value
-    array = np.asarray(value)
+    array = np.asarray(value if made is None else made)
     kind = array.dtype.kind
     if kind == "O":
         _refuse_long(array.flat)
@@ -157,18 +159,19 @@ def join_rows(rows: Sequence[Any], dtype: npt.DTypeLike | None) -> tuple[npt.NDA
         return _concatenate(arrays, None), list(map(len, arrays))
     is_kept = dtype is not None or is_safe(types, dtypes)
     if not is_kept and any(each.kind in "mM" for each in dtypes):
-        arrays = align(_to_arrays(rows))
+        arrays = align(to_arrays(rows, arrays))
     values = _concatenate(arrays, dtype)
     if not is_kept and not is_unchanged(values, arrays):
-        values = _concatenate(align(_to_arrays(rows)), dtype)
+        values = _concatenate(align(to_arrays(rows)), dtype)
     return values, list(map(len, arrays))
 
 
-def _to_arrays(rows: Sequence[Any]) -> list[npt.NDArray[Any]]:
+def to_arrays(rows: Sequence[Any], made: Sequence[Any] | None = None) -> list[npt.NDArray[Any]]:
+    """:func:`to_array` of each row, of which ``made`` has ``np.asarray`` if it is given. ``where.record`` of an error is the row."""
     arrays = []
     for at, row in enumerate(rows):
         try:
-            arrays.append(to_array(row))
+            arrays.append(to_array(row, made=None if made is None else made[at]))
         except SchemaMismatch as error:
             raise error.relocated(Where(record=at)) from error
     return arrays
@@ -176,7 +179,7 @@ def _to_arrays(rows: Sequence[Any]) -> list[npt.NDArray[Any]]:
 
 def _join_as(rows: Sequence[Any], dtype: np.dtype[Any]) -> tuple[npt.NDArray[Any], list[int]]:
     """:func:`join_rows` for a dtype that may not hold all values."""
-    arrays = _to_arrays(rows) if dtype.kind in "mM" else [np.asarray(row) for row in rows]
+    arrays = to_arrays(rows) if dtype.kind in "mM" else [np.asarray(row) for row in rows]
     lengths = list(map(len, arrays))
     full = [array for array in arrays if len(array)]
     if len({array.dtype for array in full}) == 1:  # all at once, as a check takes longer than a row
@@ -319,11 +322,11 @@ def _from_items(items: npt.NDArray[Any], array: npt.NDArray[Any], floats: type[n
 
 def _check_times(value: Any, array: npt.NDArray[Any]) -> None:
     """Refuse a list in which NumPy changes times to the unit of others, takes numbers for times, or finds no unit for all."""
-    items = _list_items(value)
-    kinds = set(map(type, items))
-    if kinds <= TIMES and len({item.dtype for item in items}) == 1:
+    if all(type(item) in TIMES and item.dtype == array.dtype for item in value):
         return
-    if array.dtype.kind != "O" or (kinds <= {*TIMES, np.ndarray} and all(item.dtype.kind in "mM" for item in items)):
+    items = _list_items(value)
+    is_times = all(isinstance(item, (np.generic, np.ndarray)) and item.dtype.kind in "mM" for item in items)
+    if is_times or array.dtype.kind != "O":
         _check_units([np.asarray(item) for item in items], are_rows=False)
 
 
@@ -331,8 +334,7 @@ def _list_items(value: Any) -> list[Any]:
     """What the lists in a value hold, end to end."""
     if hasattr(value, "dtype") or isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
         return [value]
-    items = list(value)
-    return items if TIMES.issuperset(map(type, items)) else [each for item in items for each in _list_items(item)]
+    return [each for item in value for each in _list_items(item)]
 
 
 def _check_units(arrays: Sequence[npt.NDArray[Any]], *, are_rows: bool = True) -> None:
@@ -340,11 +342,9 @@ def _check_units(arrays: Sequence[npt.NDArray[Any]], *, are_rows: bool = True) -
     full = [(at if are_rows else None, array) for at, array in enumerate(arrays) if array.size]
     joined = full[0][1].dtype if full else np.dtype(object)
     for at, array in full:
-        try:
-            is_one = array.dtype.kind == joined.kind
-            joined = np.result_type(joined, array.dtype)
-        except (TypeError, OverflowError):  # months and days, days and attoseconds
-            is_one = False
+        is_one = False
+        with suppress(TypeError, OverflowError):  # months and days, days and attoseconds
+            joined, is_one = np.result_type(joined, array.dtype), array.dtype.kind == joined.kind
         if not is_one:
             raise _times_error(array, at)
     for at, array in full:

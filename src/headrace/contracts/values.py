@@ -389,7 +389,8 @@ def without_objects(values: npt.NDArray[Any]) -> npt.NDArray[Any] | Strings:
 def _as_ragged(column: Any) -> Ragged:
     """A column of equal rows as a ragged one."""
     length = column.shape[1] if column.ndim > 1 else 1
-    return Ragged(column.reshape(-1, *column.shape[2:]), np.arange(len(column) + 1, dtype=np.int64) * length)
+    values = column.reshape(len(column) * length, *column.shape[2:])
+    return Ragged(values, np.arange(len(column) + 1, dtype=np.int64) * length)
 
 
 def _vstack(columns: Sequence[Any]) -> tuple[Any, Any, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import chain, repeat
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.exceptions import DTypePromotionError
 
-from headrace._numbers import MASKED, align, fill_masked, is_safe, is_unchanged, refuse_dtypes, to_array
+from headrace._numbers import MASKED, align, fill_masked, is_safe, is_unchanged, refuse_dtypes, to_arrays
 from headrace.contracts.feature import Feature
 from headrace.contracts.protocols import InnerExamples
 from headrace.contracts.schema import Schema, find_present
@@ -149,7 +150,7 @@ def _stack_arrays(values: list[Any], types: set[type], name: str) -> Any:
             return stack_values(made, name)
     kinds, has_safe = {dtype.kind for dtype in dtypes}, is_safe(types, dtypes)
     if not has_safe and kinds & {"m", "M", "O"}:
-        arrays = [_naming(to_array, value, name, at) for at, value in enumerate(values)]
+        arrays = _naming(partial(to_arrays, made=arrays), values, name)
     if len(dtypes) > 1 and kinds & {"m", "M"}:
         _check_times(arrays, values, name)
     column = _join(arrays, dtypes, values, name)
@@ -158,7 +159,7 @@ def _stack_arrays(values: list[Any], types: set[type], name: str) -> Any:
         return column
     if isinstance(flat, np.ndarray) and is_unchanged(flat, arrays):
         return column
-    arrays = _naming(align, [_naming(to_array, value, name, at) for at, value in enumerate(values)], name)
+    arrays = _naming(lambda rows: align(to_arrays(rows)), values, name)
     return _join(arrays, {array.dtype for array in arrays}, values, name)
 
 
