@@ -237,10 +237,10 @@ def holds_numbers(rows: Ragged) -> bool:
 
 
 def join(columns: Sequence[Any]) -> Any:
-    """Columns of several batches, end to end: a list of rows if not only the first axis of these differs."""
-    first = columns[0]
+    """Columns of several batches, end to end: a list of rows if not only the first axis of these differs. One is returned uncopied."""
     if len(columns) == 1:
-        return first
+        return columns[0]
+    first = columns[0]
     if isinstance(first, list) or any(isinstance(column, list) for column in columns):
         return [row for column in columns for row in column]
     if isinstance(first, Ragged) or any(isinstance(column, Ragged) for column in columns):
@@ -389,8 +389,7 @@ def without_objects(values: npt.NDArray[Any]) -> npt.NDArray[Any] | Strings:
 def _as_ragged(column: Any) -> Ragged:
     """A column of equal rows as a ragged one."""
     length = column.shape[1] if column.ndim > 1 else 1
-    values = column.reshape(len(column) * length, *column.shape[2:])
-    return Ragged(values, np.arange(len(column) + 1, dtype=np.int64) * length)
+    return Ragged(column.reshape(len(column) * length, *column.shape[2:]), np.arange(len(column) + 1) * length)
 
 
 def _vstack(columns: Sequence[Any]) -> tuple[Any, Any, Any]:
