@@ -27,6 +27,7 @@ from headrace.sources.operations.stored import StoredNode, check_key, store_once
 from headrace.sources.source import Source
 from headrace.sources.stacking import stack
 from headrace.sources.tables import ragged_rows
+from headrace.sources.user_functions import found_instead
 from headrace.sources.views import copy_example
 
 __all__ = ["from_generator"]
@@ -52,6 +53,7 @@ def from_generator(
             source cannot be pickled.
 
     Raises:
+        TypeError: ``function`` is none, or returns something else.
         SchemaMismatch: An example does not fit the schema, or has other features than the first; nothing is left behind.
         UnsupportedData: A feature cannot be stored: objects, steps of episodes.
 
@@ -86,7 +88,10 @@ def _blocks(function: Callable[[], Iterable[Any]], schema: Schema | None) -> Ite
     def convert(some: list[Example]) -> Batch:
         return stack(some) if schema is None else _as_features(some, schema)
 
-    examples, count = _copies(function()), 0
+    made: Any = function()
+    if not isinstance(made, Iterable) and not hasattr(made, "__getitem__"):
+        raise TypeError(f"function must return or yield examples, got {found_instead(made)}")
+    examples, count = _copies(made), 0
     while block := list(islice(examples, BLOCK)):
         for number, example in enumerate(block, count):
             if schema is not None and set(example) != set(schema):
