@@ -16,7 +16,7 @@ from headrace.contracts.feature import Feature
 from headrace.contracts.protocols import InnerExamples
 from headrace.contracts.schema import Schema, find_present
 from headrace.contracts.strings import Strings
-from headrace.contracts.values import Batch, Example, Ragged, columns_of, join, stack_plain, without_objects
+from headrace.contracts.values import Batch, Example, Ragged, columns_of, join, stack_plain, take_rows, without_objects
 from headrace.errors import SchemaMismatch, Where
 
 __all__ = ["BUFFERS", "check_kinds", "row", "schema_of", "stack", "stack_values", "to_bytes"]
@@ -105,7 +105,7 @@ def _stack_others(values: list[Any], name: str, *, may_lack: bool) -> Any:
         return _nest(values, name)
     if hasattr(first, "tocsr"):
         _check_all(values, lambda value: hasattr(value, "tocsr"), name)
-        return join([value.reshape((1, -1)).tocsr() for value in values])
+        return _join_copies([value.reshape((1, -1)).tocsr() for value in values])
     return _stack_arrays(values, types, name)
 
 
@@ -297,7 +297,17 @@ def _nest(rows: list[Any], name: str) -> Ragged:
     """Rows of rows."""
     if not all(isinstance(row, Ragged) for row in rows) or len({row.dtype for row in rows}) > 1:
         return _nest_lists(rows, name)
-    return Ragged(join(rows), np.cumsum([0, *map(len, rows)], dtype=np.int64))
+    return Ragged(_join_copies(rows), np.cumsum([0, *map(len, rows)], dtype=np.int64))
+
+
+def _join_copies(columns: Sequence[Any]) -> Any:
+    """Columns end to end, in memory of their own: a single one would not be copied, nor would arrays in lists."""
+    joined = inner = join(columns)
+    while isinstance(inner, Ragged):
+        inner = inner.values
+    if len(columns) > 1 and not isinstance(inner, list):
+        return joined
+    return joined.copy() if hasattr(joined, "tocsr") else take_rows(joined, np.arange(len(joined)))
 
 
 def _nest_lists(rows: list[Any], name: str) -> Ragged:

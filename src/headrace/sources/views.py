@@ -33,6 +33,7 @@ __all__ = [
     "Selected",
     "check_names",
     "copy_example",
+    "copy_value",
     "keep_features",
     "rename_features",
 ]
@@ -233,19 +234,20 @@ def copy_example(example: Example) -> dict[str, Any]:
         if (kind := type(value)) in CONSTANT
         else value.copy()  # here, to save a call for each array
         if kind is np.ndarray and not value.dtype.hasobject
-        else _copy_value(value)
+        else copy_value(value)
         for name, value in example.items()
     }
 
 
-def _copy_value(value: Any) -> Any:
+def copy_value(value: Any) -> Any:
+    """A copy of a value that later changes to its arrays and lists do not reach; what never changes, and what cannot be copied, as it is."""
     kind = type(value)
     if kind is np.ndarray:
         return value.copy() if not value.dtype.hasobject else copy.deepcopy(value)
     if kind is list or kind is tuple:
         return _copy_items(value)
     if kind is Ragged:
-        return Ragged.trust(_copy_value(value.values), _copy_value(value.offsets))
+        return Ragged.trust(copy_value(value.values), copy_value(value.offsets))
     if kind is Strings:
         return value.take(np.arange(len(value)))
     if isinstance(value, (bytes, str, InnerExamples)):  # of which some have a buffer, too
@@ -261,4 +263,4 @@ def _copy_value(value: Any) -> Any:
 
 
 def _copy_items(items: Iterable[Any]) -> list[Any]:
-    return list(items) if CONSTANT.issuperset(map(type, items)) else [_copy_value(item) for item in items]
+    return list(items) if CONSTANT.issuperset(map(type, items)) else [copy_value(item) for item in items]
