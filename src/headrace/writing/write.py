@@ -20,11 +20,9 @@ from headrace.io.write.pending import DeferredRenames
 from headrace.sources.source import Source
 from headrace.sources.stacking import schema_of
 from headrace.sources.views import copy_example
-from headrace.writing.fitting import fit_text
+from headrace.writing.fitting import check_stored_images, fit_text, make_storable
 from headrace.writing.sinks import (
     batches_of,
-    check_stored_images,
-    make_storable,
     open_writer,
     rows_of,
     settle_schema,
