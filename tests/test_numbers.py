@@ -80,3 +80,66 @@ def test_ragged_rows_keep_integers():
 def test_numbers_that_are_not_real_in_a_dtype_of_real_ones():
     with pytest.raises(SchemaMismatch, match="float32"):
         join_rows([np.array([1 + 2j])], np.float32)
+
+
+FAR, SOON, SHORT = np.datetime64("9999-12-31", "D"), np.datetime64("2020-01-01", "ns"), np.datetime64(5, "as")
+YEAR, DAY = np.timedelta64(1, "Y"), np.timedelta64(1, "D")
+UNJOINED = [
+    ([SOON, FAR], 1),
+    ([FAR, SOON], 0),
+    ([FAR, SHORT], 1),
+    ([YEAR, DAY], 1),
+    ([SOON, DAY], 1),
+    ([DAY, SOON], 1),
+    ([DAY, 5], 1),
+    ([np.timedelta64(2**62, "D"), np.timedelta64(1, "s")], 0),
+]
+
+
+@pytest.mark.parametrize(("values", "at"), UNJOINED)
+def test_times_that_no_unit_holds_are_refused(values, at):
+    found = f"times that one unit holds, found {values[at]} "
+    with pytest.raises(SchemaMismatch, match=found) as caught:
+        align(list(map(np.asarray, values)))
+    assert caught.value.where.record == at
+    with pytest.raises(SchemaMismatch, match=found) as caught:
+        Ragged.from_list([[], *([value] for value in values)])
+    assert caught.value.where.record == at + 1
+    for nested in (values, [values, values], deque(values), [np.array(values[:1]), np.array(values[1:])]):
+        with pytest.raises(SchemaMismatch, match=found) as caught:
+            to_array(nested)
+        assert caught.value.where.record is None
+    with pytest.raises(SchemaMismatch, match=found) as caught:
+        Ragged.from_list([[values[0]], values])
+    assert caught.value.where.record == 1
+
+
+def test_times_that_a_unit_holds_are_joined():
+    near = np.datetime64("2020-01-02", "D")
+    missing = np.datetime64("NaT", "D")
+    assert to_array([near, SOON, missing]).tolist() == np.array(["2020-01-02", "2020-01-01", "NaT"], "M8[ns]").tolist()
+    assert (
+        Ragged.from_list([[near], [], [SOON]]).values.tolist()
+        == np.array(["2020-01-02", "2020-01-01"], "M8[ns]").tolist()
+    )
+    assert to_array([near, near]).dtype == "M8[D]"
+    whole = [np.array([near]), np.array([SOON])]
+    assert align(whole) is whole
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype"),
+    [(FAR, "M8[ns]"), (SOON + 1, "M8[D]"), (FAR, "M8[as]"), (DAY, "M8[D]"), (FAR, "m8[D]"), (DAY, "m8[Y]")],
+)
+def test_times_that_a_dtype_does_not_hold(value, dtype):
+    for rows in ([[value]], [np.array([value])]):
+        with pytest.raises(SchemaMismatch, match="values that .* holds, found"):
+            Ragged.from_list(rows, dtype)
+    assert Ragged.from_list([[FAR], [SOON]], "M8[s]").values.tolist() == np.array([FAR, SOON], "M8[s]").tolist()
+
+
+def test_structured_values_beside_numbers():
+    fields = np.zeros(1, [("a", "i4")])
+    with pytest.raises(SchemaMismatch, match=r"expected \[\('a', '<i4'\)\], as before, found int64") as caught:
+        Ragged.from_list([fields, np.array([], int), [3]])
+    assert caught.value.where.record == 2

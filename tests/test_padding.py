@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import headrace as hr
-from headrace._numbers import choose_fill
+from headrace._arguments import choose_fill
 
 NAN, INF = float("nan"), float("inf")
 

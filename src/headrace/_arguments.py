@@ -25,6 +25,7 @@ __all__ = [
     "check_row",
     "check_text",
     "check_vector",
+    "choose_fill",
     "function",
     "index_error",
     "list_feature_names",
@@ -310,6 +311,37 @@ def check_fill(dtype: Any, fill: Any) -> None:
             raise TypeError(f"fill must be a number among {dtype}, got {fill!r}") from None
         if not fits:
             raise ValueError(f"fill must be a number that {dtype} holds, got {fill!r}")
+
+
+def choose_fill(values: Any, fill: Any) -> Any:
+    """The value to pad a column with.
+
+    Args:
+        values: The values of the column: an array, a tensor, or :class:`~headrace.contracts.strings.Strings`.
+        fill: ``None``: 0, or ``""`` and ``b""`` among text and bytes.
+
+    Raises:
+        TypeError: The values are text or bytes, and ``fill`` is something else. Or they are numbers, and it is none.
+        ValueError: Their dtype does not hold ``fill``. Only floats may be rounded.
+    """
+    kind: type | None = None
+    if hasattr(values, "is_text"):
+        kind = str if values.is_text else bytes
+    elif values.dtype == object:
+        kind = next((kind for kind in (str, bytes) if values.size and isinstance(values.flat[0], kind)), None)
+    elif isinstance(values.dtype, np.dtype):
+        kind = {"U": str, "S": bytes}.get(values.dtype.kind)
+    if fill is None:
+        if values.dtype == object and not values.size:
+            return b""  # A column of objects holds text or bytes, as its feature says.
+        return 0 if kind is None else kind()
+    if kind is None:
+        check_fill(values.dtype, fill)
+    elif not isinstance(fill, kind):
+        raise TypeError(
+            f"fill must be {kind.__name__} among {kind.__name__}, got {fill!r}. Leave it out for {kind()!r}."
+        )
+    return fill
 
 
 def _holds(dtype: np.dtype[Any], number: Any) -> bool:

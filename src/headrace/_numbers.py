@@ -1,7 +1,7 @@
-"""Join, compare and pad arrays of numbers and times without changing a value.
+"""Join and pad arrays of numbers and times without changing a value.
 
-NumPy converts integers that share no dtype to floats, which rounds them. Text columns and tensors are recognised by their attributes, because
-their classes are in higher layers.
+NumPy converts integers that share no dtype to floats, which rounds them, and times to the finest of their units, which may not reach them.
+Text columns and tensors are recognised by their attributes, because their classes are in higher layers.
 """
 
 from __future__ import annotations
@@ -12,49 +12,48 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from numpy.exceptions import DTypePromotionError
 
-from headrace._arguments import check_fill
+from headrace._arguments import choose_fill
 from headrace.errors import SchemaMismatch, Where
 
 __all__ = [
     "MASKED",
     "align",
-    "choose_fill",
-    "compare_times",
     "exact_mask",
     "fill_masked",
-    "find_present",
     "is_safe",
     "is_unchanged",
     "join_rows",
     "kept_mask",
     "place_values",
-    "take_present",
+    "refuse_dtypes",
     "to_array",
+    "to_arrays",
 ]
 
 HALF = 2  # the bytes of a float16, which holds no large numbers
 MOST_EXACT = 1 << 53  # every integer up to here is a float64
-SAFE = frozenset({np.ndarray, bool, int, float})
+TIMES = frozenset({np.datetime64, np.timedelta64})
+SAFE = frozenset({np.ndarray, bool, int, float}) | TIMES
 """What becomes an array unchanged, unlike lists."""
-VALUES = (np.generic, np.ndarray)
 MASKED = frozenset({np.ma.MaskedArray, type(np.ma.masked)})
 """Arrays from which ``np.asarray`` takes what they hide."""
-UNITS = ("Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as")
-"""Of times, the longest first."""
-CALENDAR = UNITS[:2]
 HINT = "Write all numbers of a feature as floats, or all as integers that one dtype holds."
+FIELDS_HINT = "All values of a feature are of one kind: make a feature of each field of a structured array."
+TIMES_HINT = "Give all times of a feature one unit that holds them, as with x.astype('datetime64[us]')."
 
 
-def to_array(value: Any, floats: type[np.floating[Any]] = np.float64) -> npt.NDArray[Any]:
-    """``np.asarray(value)``, but integers in a list keep their exact values.
+def to_array(value: Any, floats: type[np.floating[Any]] = np.float64, made: Any = None) -> npt.NDArray[Any]:
+    """``np.asarray(value)``, but integers and times in a list keep their exact values.
 
     Args:
         value: An array, a number, or lists of numbers.
         floats: What floats will be stored as: integers beside them must fit, too.
+        made: ``np.asarray(value)``, if it is there.
 
     Raises:
-        SchemaMismatch: No dtype holds the integers of a list, or one of them is beyond 64 bits.
+        SchemaMismatch: No dtype holds the integers of a list, or one of them is beyond 64 bits. Or no unit holds its times.
         ValueError: The rows of a list have different lengths.
 
     >>> to_array([1, 2**63 + 1])
@@ -62,10 +61,12 @@ def to_array(value: Any, floats: type[np.floating[Any]] = np.float64) -> npt.NDA
     """
     if type(value) is np.ndarray and value.dtype.kind != "O":
         return value
-    array = np.asarray(value)
+    array = np.asarray(value if made is None else made)
     kind = array.dtype.kind
     if kind == "O":
         _refuse_long(array.flat)
+    if kind in "mMO" and array.ndim and not hasattr(value, "__array__"):
+        _check_times(value, array)
     elif kind == "f" and array.ndim and array.itemsize > HALF and not hasattr(value, "__array__"):
         most = MOST_EXACT if floats is np.float64 else 1 << np.finfo(floats).nmant + 1
         if (np.abs(array) >= most).any():
@@ -83,11 +84,11 @@ def is_safe(types: set[type], dtypes: set[np.dtype[Any]]) -> bool:
     if len(dtypes) != 1:
         return not dtypes
     kind = next(iter(dtypes)).kind
-    return kind != "O" and (kind not in "fc" or types <= SAFE)
+    return kind != "O" and (kind not in "fcmM" or types <= SAFE)
 
 
 def is_unchanged(joined: npt.NDArray[Any], arrays: Iterable[npt.NDArray[Any]]) -> bool:
-    """Whether arrays were certainly made and joined without a change: only large integers are rounded."""
+    """Whether arrays were certainly made and joined without a change: only large integers are rounded. Times must be aligned before."""
     kind = joined.dtype.kind
     if kind in "fc":
         sizes = np.abs(joined) if joined.itemsize > HALF else np.zeros(0)
@@ -97,7 +98,7 @@ def is_unchanged(joined: npt.NDArray[Any], arrays: Iterable[npt.NDArray[Any]]) -
 
 
 def align(arrays: Sequence[npt.NDArray[Any]]) -> Sequence[npt.NDArray[Any]]:
-    """The arrays, in dtypes that NumPy joins without changing a number. Empty arrays are ignored.
+    """The arrays, in dtypes that NumPy joins without changing a number or a time. Empty arrays are ignored.
 
     Raises:
         SchemaMismatch: There are none. ``where.record`` is the position of the first array that does not fit.
@@ -106,7 +107,9 @@ def align(arrays: Sequence[npt.NDArray[Any]]) -> Sequence[npt.NDArray[Any]]:
     if len(dtypes) < 2:
         return arrays
     kinds = {dtype.kind for dtype in dtypes}
-    if kinds & {"f", "c"}:
+    if kinds & {"m", "M"}:
+        _check_units(arrays)
+    elif kinds & {"f", "c"}:
         for at, array in enumerate(arrays):
             if array.dtype.kind in "iu" and array.itemsize == 8 and not (kept := exact_mask(array)).all():
                 raise _change_error(array[~kept].flat[0], at)
@@ -133,23 +136,6 @@ def fill_masked(value: Any, at: int | None = None) -> Any:
     return value.filled(np.nan) if np.ma.is_masked(value) else value.filled()
 
 
-def find_present(column: Any) -> npt.NDArray[np.int64] | None:
-    """The rows of an object column that hold a value, ``int64 (k,)``. ``None`` if the column holds no optional values, or text without gaps."""
-    if type(column) is not np.ndarray or column.dtype != object or column.ndim != 1 or not len(column):
-        return None
-    is_present = np.fromiter((value is not None for value in column), bool, len(column))
-    is_whole = bool(is_present.all()) and not (isinstance(column[0], VALUES) or hasattr(column[0], "is_text"))
-    return None if is_whole else np.flatnonzero(is_present)
-
-
-def take_present(column: npt.NDArray[Any], rows: npt.NDArray[np.int64], dtype: npt.DTypeLike | None = None) -> Any:
-    """The values in these rows of a column of objects, as a column of their own; of ``dtype`` if there are none."""
-    values = column[rows].tolist()
-    if not values or isinstance(values[0], (str, bytes)):
-        return np.array(values, dtype if not values else object)
-    return np.stack(values) if len({np.shape(value) for value in values}) == 1 else values
-
-
 def join_rows(rows: Sequence[Any], dtype: npt.DTypeLike | None) -> tuple[npt.NDArray[Any], list[int]]:
     """Arrays or lists end to end, ``(sum of lengths, *inner)``, and the length of each.
 
@@ -157,28 +143,43 @@ def join_rows(rows: Sequence[Any], dtype: npt.DTypeLike | None) -> tuple[npt.NDA
 
     Raises:
         SchemaMismatch: ``dtype`` is None, and no dtype holds all numbers, or rows mix numbers, text and bytes. Or ``dtype`` does not hold a
-            value (only floats may be rounded). Or values are masked that are no floats. ``where.record`` is the row.
+            value (only floats may be rounded). Or no unit holds all times. Or values are masked that are no floats. ``where.record`` is
+            the row.
     """
     types = set(map(type, rows))
     if types & MASKED:
         rows = [fill_masked(row, at) for at, row in enumerate(rows)]
-    if dtype is not None and np.dtype(dtype).kind in "biufcSU":
+    if dtype is not None and np.dtype(dtype).kind in "biufcmMSU":
         return _join_as(rows, np.dtype(dtype))
     arrays: Sequence[npt.NDArray[Any]] = [np.asarray(row, dtype=dtype) for row in rows]
     dtypes = {array.dtype for array in arrays}
-    if dtype is None and any(each.kind in "SU" for each in dtypes) and _has_text(arrays):
+    may_be_text = dtype is None and any(each.kind in "SU" for each in dtypes)
+    if may_be_text and any(array.size and array.dtype.kind in "SU" for array in arrays):
         arrays = _keep_text(rows, arrays)
         return _concatenate(arrays, None), list(map(len, arrays))
-    values = _concatenate(arrays, dtype)
     is_kept = dtype is not None or is_safe(types, dtypes)
+    if not is_kept and any(each.kind in "mM" for each in dtypes):
+        arrays = align(to_arrays(rows, arrays))
+    values = _concatenate(arrays, dtype)
     if not is_kept and not is_unchanged(values, arrays):
-        values = _concatenate(align([to_array(row) for row in rows]), dtype)
+        values = _concatenate(align(to_arrays(rows)), dtype)
     return values, list(map(len, arrays))
+
+
+def to_arrays(rows: Sequence[Any], made: Sequence[Any] | None = None) -> list[npt.NDArray[Any]]:
+    """:func:`to_array` of each row, of which ``made`` has ``np.asarray`` if it is given. ``where.record`` of an error is the row."""
+    arrays = []
+    for at, row in enumerate(rows):
+        try:
+            arrays.append(to_array(row, made=None if made is None else made[at]))
+        except SchemaMismatch as error:
+            raise error.relocated(Where(record=at)) from error
+    return arrays
 
 
 def _join_as(rows: Sequence[Any], dtype: np.dtype[Any]) -> tuple[npt.NDArray[Any], list[int]]:
     """:func:`join_rows` for a dtype that may not hold all values."""
-    arrays = [np.asarray(row) for row in rows]
+    arrays = to_arrays(rows) if dtype.kind in "mM" else [np.asarray(row) for row in rows]
     lengths = list(map(len, arrays))
     full = [array for array in arrays if len(array)]
     if len({array.dtype for array in full}) == 1:  # all at once, as a check takes longer than a row
@@ -192,22 +193,19 @@ def _convert(row: Any, dtype: np.dtype[Any], at: int) -> npt.NDArray[Any]:
     array = np.asarray(row)
     if array.dtype == dtype:
         return array
-    if not array.size or array.dtype.kind not in ("SU" if dtype.kind in "SU" else "biufc"):
+    if not array.size or array.dtype.kind not in {"S": "SU", "U": "SU", "m": "mM", "M": "mM"}.get(dtype.kind, "biufc"):
         return np.asarray(row, dtype)  # NumPy converts it, or refuses it
     is_real = array.dtype.kind == "c" and dtype.kind != "c"
-    with np.errstate(all="ignore"):
-        found = (array.real if is_real else array).astype(dtype)
-    kept = kept_mask(array, found)
+    found, kept = array, np.zeros(array.shape, bool)
+    with np.errstate(all="ignore"), suppress(OverflowError):  # days in attoseconds
+        if dtype.kind not in "mM" or dtype.kind == array.dtype.kind:
+            found = (array.real if is_real else array).astype(dtype)
+            kept = kept_mask(array, found)
     if kept.all():
         return found
     expected, lost = f"values that {dtype} holds", array[~kept].flat[0]
     hint = "Leave the dtype out, or give one that holds them."
     raise SchemaMismatch(Where(record=at), expected=expected, found=f"{lost!s:.60} ({array.dtype})", hint=hint)
-
-
-def _has_text(arrays: Iterable[npt.NDArray[Any]]) -> bool:
-    """Whether there is any value in an array of text or bytes."""
-    return any(array.size and array.dtype.kind in "SU" for array in arrays)
 
 
 def _keep_text(rows: Sequence[Any], arrays: Sequence[npt.NDArray[Any]]) -> Sequence[npt.NDArray[Any]]:
@@ -243,7 +241,26 @@ def _text_error(at: int, kind: type, found: Any) -> SchemaMismatch:
 
 def _concatenate(arrays: Sequence[npt.NDArray[Any]], dtype: npt.DTypeLike | None) -> npt.NDArray[Any]:
     full = [array for array in arrays if len(array)] or arrays[:1]
-    return np.concatenate(full) if full else np.zeros(0, dtype)
+    try:
+        return np.concatenate(full) if full else np.zeros(0, dtype)
+    except DTypePromotionError:
+        refuse_dtypes(arrays)
+        raise
+
+
+def refuse_dtypes(arrays: Sequence[npt.NDArray[Any]]) -> None:
+    """Raise for the first array whose dtype has none in common with those before, as structured ones and numbers.
+
+    Raises:
+        SchemaMismatch: There is one. ``where.record`` is its position.
+    """
+    joined = None
+    for at, array in sorted(enumerate(arrays), key=lambda pair: not pair[1].size):  # empty ones may be of any
+        try:
+            joined = array.dtype if joined is None else np.result_type(joined, array.dtype)
+        except DTypePromotionError:
+            expected, found = f"{joined}, as before", str(array.dtype)
+            raise SchemaMismatch(Where(record=at), expected=expected, found=found, hint=FIELDS_HINT) from None
 
 
 def exact_mask(integers: npt.NDArray[Any], dtype: npt.DTypeLike = np.float64) -> npt.NDArray[np.bool_]:
@@ -303,6 +320,43 @@ def _from_items(items: npt.NDArray[Any], array: npt.NDArray[Any], floats: type[n
     return array
 
 
+def _check_times(value: Any, array: npt.NDArray[Any]) -> None:
+    """Refuse a list in which NumPy changes times to the unit of others, takes numbers for times, or finds no unit for all."""
+    if all(type(item) in TIMES and item.dtype == array.dtype for item in value):
+        return
+    items = _list_items(value)
+    is_times = all(isinstance(item, (np.generic, np.ndarray)) and item.dtype.kind in "mM" for item in items)
+    if is_times or array.dtype.kind != "O":
+        _check_units([np.asarray(item) for item in items], are_rows=False)
+
+
+def _list_items(value: Any) -> list[Any]:
+    """What the lists in a value hold, end to end."""
+    if hasattr(value, "dtype") or isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+        return [value]
+    return [each for item in value for each in _list_items(item)]
+
+
+def _check_units(arrays: Sequence[npt.NDArray[Any]], *, are_rows: bool = True) -> None:
+    """Refuse times that change in the unit that NumPy joins them in. ``where.record`` is the position of the first that does, if they are rows."""
+    full = [(at if are_rows else None, array) for at, array in enumerate(arrays) if array.size]
+    joined = full[0][1].dtype if full else np.dtype(object)
+    for at, array in full:
+        is_one = False
+        with suppress(TypeError, OverflowError):  # months and days, days and attoseconds
+            joined, is_one = np.result_type(joined, array.dtype), array.dtype.kind == joined.kind
+        if not is_one:
+            raise _times_error(array, at)
+    for at, array in full:
+        if array.dtype != joined and not (kept := kept_mask(array, array.astype(joined))).all():
+            raise _times_error(array[~kept], at)
+
+
+def _times_error(array: npt.NDArray[Any], at: int | None) -> SchemaMismatch:
+    found = f"{array.flat[0]} ({array.dtype}) among others"
+    return SchemaMismatch(Where(record=at), expected="times that one unit holds", found=found, hint=TIMES_HINT)
+
+
 def _refuse_long(items: Iterable[Any]) -> None:
     for item in items:
         if type(item) is int and not -(1 << 63) <= item < 1 << 64:
@@ -312,37 +366,6 @@ def _refuse_long(items: Iterable[Any]) -> None:
 def _change_error(number: Any, at: int | None = None) -> SchemaMismatch:
     expected = "numbers that one dtype holds exactly"
     return SchemaMismatch(Where(record=at), expected=expected, found=f"the integer {number} among others", hint=HINT)
-
-
-def choose_fill(values: Any, fill: Any) -> Any:
-    """The value to pad a column with.
-
-    Args:
-        values: The values of the column: an array, a tensor, or :class:`~headrace.contracts.strings.Strings`.
-        fill: ``None``: 0, or ``""`` and ``b""`` among text and bytes.
-
-    Raises:
-        TypeError: The values are text or bytes, and ``fill`` is something else. Or they are numbers, and it is none.
-        ValueError: Their dtype does not hold ``fill``. Only floats may be rounded.
-    """
-    kind: type | None = None
-    if hasattr(values, "is_text"):
-        kind = str if values.is_text else bytes
-    elif values.dtype == object:
-        kind = next((kind for kind in (str, bytes) if values.size and isinstance(values.flat[0], kind)), None)
-    elif isinstance(values.dtype, np.dtype):
-        kind = {"U": str, "S": bytes}.get(values.dtype.kind)
-    if fill is None:
-        if values.dtype == object and not values.size:
-            return b""  # A column of objects holds text or bytes, as its feature says.
-        return 0 if kind is None else kind()
-    if kind is None:
-        check_fill(values.dtype, fill)
-    elif not isinstance(fill, kind):
-        raise TypeError(
-            f"fill must be {kind.__name__} among {kind.__name__}, got {fill!r}. Leave it out for {kind()!r}."
-        )
-    return fill
 
 
 def place_values(
@@ -374,26 +397,3 @@ def place_values(
     flat = np.full((shape[0] * shape[1], *array.shape[1:]), fill, dtype)
     flat[to] = array[take]
     return flat.reshape(*shape, *array.shape[1:])
-
-
-def compare_times(left: Any, right: Any) -> npt.NDArray[np.float64]:
-    """Below 0 where the left is earlier, above 0 where it is later, NaN where one is missing.
-
-    NumPy compares in the finer unit, where far times overflow. In the coarser one nothing does.
-
-    Raises:
-        TypeError: They are not two times or two durations, or have no units in common.
-    """
-    if left.dtype.kind != right.dtype.kind:
-        raise TypeError("one is a time, the other is not, and a time is written as text, as in '2026-01-31'")
-    (unit, count), (other_unit, other_count) = np.datetime_data(left.dtype), np.datetime_data(right.dtype)
-    if not {unit, other_unit} <= set(UNITS):
-        raise TypeError("one has no unit")
-    if left.dtype.kind == "m" and (unit in CALENDAR) != (other_unit in CALENDAR):
-        raise TypeError("years and months have no fixed length")
-    if (UNITS.index(unit), -count) < (UNITS.index(other_unit), -other_count):
-        return -compare_times(right, left)
-    coarse = left.astype(right.dtype)
-    order = (coarse > right).astype(np.float64) - (coarse < right)
-    order = np.where((order == 0) & (coarse.astype(left.dtype) != left), 1.0, order)
-    return np.where(np.isnat(left) | np.isnat(right), np.nan, order)

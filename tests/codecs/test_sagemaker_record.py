@@ -317,7 +317,7 @@ REFUSED = [
     (Feature("int64"), np.array([0, 2**31]), UnsupportedData, r"numbers that int32 can hold.*found 2147483648 \(int64\) - at record 1"),
     (Feature("uint32"), np.array([2**32 - 1, 0], np.uint32), UnsupportedData, "found 4294967295"),
     (Feature("uint64"), np.array([2**64 - 1, 0], np.uint64), UnsupportedData, "found 18446744073709551615"),
-    (Feature("int32"), np.array([0.5, 1]), SchemaMismatch, "numbers that become int32, found float64"),
+    (Feature("int32"), np.array([0.5, 1]), SchemaMismatch, "numbers that become int32, found 0.5 .float64"),
     (Feature("float32"), np.array([1, 2**24 + 1]), UnsupportedData, "16777217"),
     (Feature("int32"), np.zeros((2, 1), np.int32), SchemaMismatch, r"a column of shape \(2,\), found shape \(2, 1\)"),
     (Feature("str"), np.array(["a", 1], object), SchemaMismatch, "expected UTF-8 text, found int 1 - at record 1"),

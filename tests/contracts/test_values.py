@@ -157,6 +157,8 @@ def test_rows_of_different_lengths_become_ragged():
     assert join([two, three]).to_list() == [[1, 2], [3, 4], [5, 6, 7]]
     assert join([two, Ragged.from_list([[], [8]], np.int64)]).to_list() == [[1, 2], [3, 4], [], [8]]
     assert join([Ragged.from_list([[8]], np.int64), two]).to_list() == [[8], [1, 2], [3, 4]]
+    empty = join([np.zeros((3, 2, 0)), np.zeros((1, 1, 0)), np.zeros((2, 0, 0))])
+    assert [row.shape for row in empty] == [(2, 0)] * 3 + [(1, 0)] + [(0, 0)] * 2
     matrices = [np.zeros((1, 2, 3)), np.ones((1, 1, 3))]
     assert join(matrices).to_list() == [[[0] * 3] * 2, [[1] * 3]]
 

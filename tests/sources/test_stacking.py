@@ -262,6 +262,12 @@ def test_none_is_a_missing_value():
         ([sp.csr_array([[0, 1]]), 2.5], "expected sparse rows, as before, found float 2.5"),
         ([sp.csr_array([[0, 1]]), [1, 2]], "expected sparse rows, as before, found list"),
         ([1.5, np.datetime64("2020-01-01")], "expected numbers, as before, found datetime64"),
+        ([np.datetime64("2020-01-01"), np.timedelta64(3, "D")], "expected times, as before, found timedelta64"),
+        ([np.timedelta64(3, "D"), np.datetime64("2020-01-01")], "expected durations, as before, found datetime64"),
+        ([np.datetime64("9999-12-31"), np.datetime64("2020-01-01", "as")], "expected times that one unit holds"),
+        ([np.zeros(2, [("a", "i4")]), np.zeros(2)], r"as before, found float64"),
+        ([np.zeros(2, [("a", "i4")]), np.zeros(3)], r"as before, found float64"),
+        ([np.zeros(1, [("a", "i4")]), np.zeros(1, [("b", "i4")])], r"as before, found .*'b'"),
         ([np.datetime64("2020-01-01"), 3], "expected times, as before, found int 3"),
         ([[np.datetime64("2020-01-01")], [1, 2]], "expected times, as before, found list"),
     ],
@@ -322,8 +328,24 @@ def test_buffers_of_numbers_are_arrays():
     assert stack([{"a": [np.uint8(3), np.uint8(4)]}])["a"].dtype == np.uint8
 
 
-def test_copies_of_buffers_are_bytes():
-    buffer = bytearray(b"ab")
-    copied = stacking.copy_example({"a": buffer, "b": memoryview(buffer), "c": [buffer]})
-    buffer[0] = 0
-    assert copied == {"a": b"ab", "b": b"ab", "c": [b"ab"]}
+FAR, SOON = np.datetime64("9999-12-31", "D"), np.datetime64("2020-01-01", "ns")
+
+
+@pytest.mark.parametrize("values", [[SOON, FAR], [[SOON], [FAR]], [[SOON, SOON], [FAR]], [[SOON], [SOON, FAR]]])
+def test_times_keep_their_values_whatever_their_units(tmp_path, values):
+    """NumPy takes the finest unit, which does not reach all times of the others."""
+    rows = [{"t": value} for value in values]
+    makers = [
+        lambda: hr.open(rows),
+        lambda: hr.ColumnSource({"t": values}),
+        lambda: hr.ColumnSource({"i": np.arange(2)}).map(lambda example: rows[example["i"]]),
+        lambda: hr.from_generator(lambda: iter(rows)),
+        lambda: hr.write(tmp_path / "x.parquet", rows),
+    ]
+    for make in makers:
+        with pytest.raises(hr.SchemaMismatch, match=r"one unit holds, found 9999-12-31 .*record 1, feature 't'"):
+            make().batch([0, 1])
+    assert not (tmp_path / "x.parquet").exists()
+    near = [{"t": np.datetime64("2020-01-01", "D")}, {"t": SOON}, {"t": np.datetime64("NaT", "s")}]
+    assert stack(near)["t"].astype(str).tolist() == ["2020-01-01T00:00:00.000000000"] * 2 + ["NaT"]
+    assert stack([{"t": [FAR]}, {"t": []}])["t"].to_list() == [[FAR.item()], []]

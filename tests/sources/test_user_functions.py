@@ -10,12 +10,14 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.contracts.test_random_keys import stated
 
 import headrace as hr
 from headrace.contracts.random_keys import RandomKeys
+from headrace.contracts.values import Ragged
 from headrace.errors import SchemaMismatch, TransformError, Where
 from headrace.sources import user_functions
 
@@ -549,6 +551,46 @@ class TestExamplesShareNoMemory:
         assert [float(example["x"][0]) for example in source] == wanted
         assert [float(source[at]["x"][0]) for at in range(9)] == wanted
         assert len(source.filter(lambda example: example["x"][0] % 10 < 1.5)) == 9
+
+    @pytest.mark.parametrize("size", [1, 2, 3])
+    @pytest.mark.parametrize("kind", ["rows of rows", "three axes", "sparse", "shapes", "lists", "packed"])
+    def test_with_what_the_function_holds(self, kind, size):
+        images = [np.zeros((2, 3)), np.zeros((4, 1))]
+        rows = Ragged.from_list([[0.0], [0.0, 0.0]])
+        held, arrays = {
+            "rows of rows": ([rows, rows], [rows.values, rows.offsets]),
+            "three axes": ([Ragged(rows, np.array([0, 2]))] * 2, [rows.values, rows.offsets]),
+            "sparse": ([sp.csr_array(([0.0], ([0], [1])), (1, 3))] * 2, []),
+            "shapes": (images, images),
+            "lists": ([[[0.0, 0.0]], [[0.0], [0.0]]], []),
+            "packed": ([Ragged(images, np.array([0, 1, 2]))] * 2, images),
+        }[kind]
+        arrays = [held[0].data] if kind == "sparse" else arrays
+        before = [array.copy() for array in arrays]
+        source = hr.ColumnSource({"i": np.arange(3)}).map(lambda example: {"x": held[example["i"] % 2]})
+        for _ in range(2):
+            for start in range(0, 3, size):
+                change_all(source.batch(range(start, min(start + size, 3)))["x"])
+        for array, was in zip(arrays, before, strict=True):
+            assert np.array_equal(array, was)
+        assert kind != "lists" or held == [[[0.0, 0.0]], [[0.0], [0.0]]]
+
+
+def change_all(column):
+    """Change every number of a column in place."""
+    if isinstance(column, Ragged):
+        change_all(column.values)
+        column.offsets[:] += 1
+    elif isinstance(column, list):
+        for at, value in enumerate(column):
+            if isinstance(value, float):
+                column[at] += 1
+            else:
+                change_all(value)
+    else:
+        values = column.data if hasattr(column, "tocsr") else column
+        assert (values == 0).all(), "it was changed before"
+        values += 1
 
 
 def shift_in_place(example):

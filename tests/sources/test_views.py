@@ -9,7 +9,7 @@ from headrace.sources.operations.expand import Windows
 from headrace.sources.operations.joined import Concatenated, Zipped
 from headrace.sources.source import Source
 from headrace.sources.tables import ColumnNode
-from headrace.sources.views import Chosen, Selected
+from headrace.sources.views import Chosen, Selected, copy_example
 
 
 def numbers(start, n, name="x"):
@@ -83,3 +83,10 @@ def test_seeded_maps_draw_the_same_however_concat_nests():
         lambda s: [x for b in hr.Loader(s, 4, shuffle=True, seed=2) for x in b["x"].tolist()],
     ):
         assert read(nested) == read(flat)
+
+
+def test_copies_of_buffers_are_bytes():
+    buffer = bytearray(b"ab")
+    copied = copy_example({"a": buffer, "b": memoryview(buffer), "c": [buffer]})
+    buffer[0] = 0
+    assert copied == {"a": b"ab", "b": b"ab", "c": [b"ab"]}

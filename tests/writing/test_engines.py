@@ -305,7 +305,10 @@ def test_threads():
 
 @given(st.lists(st.integers(0, 60), unique=True), st.integers(0, 1 << 30), st.integers(1, 9))
 def test_groups_hold_every_unit_once(numbers, unit_bytes, cores):
-    missing = [Unit(Path(str(number)), f"f{number // 20}", number * 10, number * 10 + 10) for number in sorted(numbers)]
+    missing = [
+        Unit(Path(str(number)), f"f{number // 20}", number * 10, number * 10 + 10, number // 20 * 200)
+        for number in sorted(numbers)
+    ]
     groups = groups_of(missing, unit_bytes, cores)
     assert [unit for group in groups for unit in group] == missing
     for group in groups:

@@ -7,6 +7,7 @@ import pytest
 
 import headrace as hr
 from headrace.errors import HeadraceError, NoSuchFeature, SchemaMismatch
+from headrace.writing import units
 
 LATE = {
     "fraction": ({"k": 1}, {"k": 1.5}),
@@ -58,6 +59,46 @@ def test_the_error_names_the_example(tmp_path):
         writer.write_batch({"k": np.arange(100, 300)})
     assert caught.value.where.record == 200 + 156
     writer.abort()
+
+
+FAULTS = {
+    "large": (3, 2**63, "found 9223372036854775808"),
+    "fraction": (3, 0.5, r"found 0\.5"),
+    "shape": (np.zeros(2, np.float32), np.zeros(3, np.float32), "3"),
+    "pixels": (np.zeros((1, 1, 3), np.uint8), np.zeros((1, 1, 4), np.uint8), r"\(1, 1, 4\)"),
+}
+AT, UNIT = 2025, 500
+
+
+@pytest.mark.parametrize("name", ["x.parquet", "x.jsonl", "x.tfrecord", "x.array_record", "x.recordio"])
+@pytest.mark.parametrize("kind", list(FAULTS))
+def test_the_error_names_the_file_and_its_record(tmp_path, monkeypatch, kind, name):
+    """Of the file, not of the batch or of the unit of work that has it."""
+    monkeypatch.setattr(units, "UNIT_EXAMPLES", UNIT)
+    good, bad, found = FAULTS[kind]
+    source = hr.ColumnSource({"i": np.arange(3000)}).map(lambda example: {"k": bad if example["i"] == AT else good})
+    schema = {"k": hr.Feature("uint8", (None, None, 3), encoding="png")} if kind == "pixels" else None
+    path = str(tmp_path / name)
+    if kind != "pixels" or name != "x.jsonl":
+        with pytest.raises(SchemaMismatch, match=found) as caught:
+            hr.write(path, source, schema=schema)
+        assert (caught.value.where.path, caught.value.where.record) == (path, AT)
+    if kind == "pixels" or (name == "x.recordio" and kind != "shape"):
+        return  # in units of work, pixels are refused by their schema, and numbers that Records lack by the check before
+    with pytest.raises(SchemaMismatch, match=found) as caught:
+        hr.convert(source, path)
+    assert (caught.value.where.path, caught.value.where.record) == (path, AT)
+    with pytest.raises(SchemaMismatch, match=found) as caught:
+        hr.convert(source, path, shards=2)
+    assert caught.value.where.record == AT - 1500
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_error_that_is_about_all_rows_names_none(tmp_path):
+    writer = hr.Writer(tmp_path / "x.tfrecord", schema={"k": hr.Feature("int64")})
+    with pytest.raises(SchemaMismatch, match="found float64") as caught:
+        writer.write_batch({"k": np.ones(3)})
+    assert (caught.value.where.path, caught.value.where.record) == (str(tmp_path / "x.tfrecord"), None)
 
 
 def test_a_missing_feature_is_named(tmp_path):

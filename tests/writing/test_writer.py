@@ -75,7 +75,9 @@ def test_python_values(tmp_path):
 def test_float64_is_not_rounded_silently(tmp_path):
     exact, inexact = np.array([0.5, 1.25]), np.array([0.1])
     hr.write(tmp_path / "x.tfrecord", {"x": exact})
-    with pytest.raises(hr.UnsupportedData, match=r"float64 values that it cannot - at feature 'x'.*astype"):
+    with pytest.raises(
+        hr.UnsupportedData, match=r"float64 values that it cannot - at .*y\.tfrecord, record 0, feature 'x'.*astype"
+    ):
         hr.write(tmp_path / "y.tfrecord", {"x": inexact})
     assert os.listdir(tmp_path) == ["x.tfrecord"]
     hr.write(tmp_path / "y.tfrecord", {"x": inexact}, schema={"x": hr.Feature("float32")})
@@ -86,7 +88,9 @@ def test_float64_is_not_rounded_silently(tmp_path):
 )
 def test_float64_in_lists_is_not_rounded_silently(tmp_path, value):
     for examples in ([{"x": value}], {"x": [value]}):
-        with pytest.raises(hr.UnsupportedData, match=r"float64 values that it cannot - at feature 'x'"):
+        with pytest.raises(
+            hr.UnsupportedData, match=r"float64 values that it cannot - at .*x\.tfrecord, record 0, feature 'x'"
+        ):
             hr.write(tmp_path / "x.tfrecord", examples)
 
 

@@ -16,8 +16,9 @@ from headrace.errors import SchemaMismatch, Where
 from headrace.formats.npy.header import fields_of
 from headrace.sources.operations.column import FeatureColumn
 from headrace.sources.source import ColumnSource, Source
-from headrace.sources.stacking import copy_example, stack
+from headrace.sources.stacking import stack
 from headrace.sources.tables import ColumnNode, as_columns, find_object, object_error
+from headrace.sources.views import copy_example
 
 __all__ = ["as_columns_or_source", "as_source", "check_example", "check_values"]
 

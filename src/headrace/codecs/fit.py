@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -131,14 +132,26 @@ def _fit_numbers(column: Any, feature: Feature, name: str, row_of: RowOf) -> Any
     if not column.size:
         return column.astype(wanted)
     if column.dtype.kind not in KINDS.get(wanted.kind, ""):
-        raise _values_error(feature, name, row_of(0), str(column.dtype))
-    with np.errstate(all="ignore"):
+        at, found = _find_fraction(column.reshape(-1), wanted)
+        raise _values_error(feature, name, row_of(at), found)
+    changed = np.zeros(1, np.int64)
+    with np.errstate(all="ignore"), suppress(OverflowError):  # days in attoseconds
         fitted = column.astype(wanted)
         changed = np.flatnonzero(~kept_mask(column.reshape(-1), fitted.reshape(-1)))
     if len(changed):
         at = int(changed[0])
         raise _values_error(feature, name, row_of(at), f"{column.reshape(-1)[at]} ({column.dtype})")
     return fitted
+
+
+def _find_fraction(flat: npt.NDArray[Any], wanted: np.dtype[Any]) -> tuple[int, str]:
+    """The value at fault where one fraction has made floats of all integers, and its position; else the dtype, at the first."""
+    if flat.dtype.kind == "f" and wanted.kind in "iu":
+        fractions = np.flatnonzero(~np.isfinite(flat) | (flat != np.floor(flat)))
+        if len(fractions):
+            at = int(fractions[0])
+            return at, f"{flat[at]} ({flat.dtype})"
+    return 0, str(flat.dtype)
 
 
 def _parse_times(column: Any, feature: Feature, name: str, row_of: RowOf) -> npt.NDArray[Any]:

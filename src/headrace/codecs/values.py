@@ -143,13 +143,20 @@ def to_wire(flat: npt.NDArray[Any], wire: type[np.float32 | np.int64], dtype: st
         return np.zeros(0, wire)
     if flat.dtype.kind not in ("iub" if wire is np.int64 else "fiub"):
         hint = "Text is no number: labels are stored as names.index(label)." if flat.dtype.kind in "OSU" else ""
-        raise SchemaMismatch(Where(feature=name), expected=f"{dtype} values", found=str(flat.dtype), hint=hint)
+        raise SchemaMismatch(Where(feature=name), expected=f"{dtype} values", found=_describe_fault(flat), hint=hint)
     bad, limits = _outside(flat, np.dtype(dtype))
     if bad is not None:
         raise SchemaMismatch(Where(feature=name), expected=f"{dtype} values in {limits}", found=str(flat[bad]))
     if wire is np.int64:
         return flat.view(np.int64) if flat.dtype == np.uint64 else np.ascontiguousarray(flat, np.int64)
     return _as_float32(flat, dtype, name)
+
+
+def _describe_fault(flat: npt.NDArray[Any]) -> str:
+    """The dtype of a column that is not of integers, with the first fraction: one makes floats of all integers in a batch."""
+    if flat.dtype.kind == "f" and (is_fraction := flat != np.floor(flat)).any():
+        return f"{flat[is_fraction][0]} ({flat.dtype})"
+    return str(flat.dtype)
 
 
 def _as_float32(flat: npt.NDArray[Any], dtype: str, name: str) -> npt.NDArray[Any]:
@@ -181,7 +188,7 @@ def to_exact(
     if flat.dtype == wire or flat.size == 0:
         return np.ascontiguousarray(flat, wire)
     if flat.dtype.kind not in ("iub" if wire.kind == "i" else "fiub"):
-        raise SchemaMismatch(Where(feature=name), expected=f"numbers that become {wire}", found=str(flat.dtype))
+        raise SchemaMismatch(Where(feature=name), expected=f"numbers that become {wire}", found=_describe_fault(flat))
 
     def record_of(at: int) -> int | None:
         return at // per_record if per_record > 0 else None

@@ -6,6 +6,7 @@ import cmath
 import math
 import operator
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -303,7 +304,9 @@ def _holds(dtype: str, values: npt.NDArray[Any]) -> bool:
         with np.errstate(over="ignore"):
             return bool((np.isfinite(values.astype(wanted)) | ~np.isfinite(values)).all())
     if wanted.kind in "mMUS" and wanted.kind == values.dtype.kind:
-        return bool(kept_mask(values, values.astype(wanted)).all())
+        with suppress(OverflowError):  # days in attoseconds
+            return bool(kept_mask(values, values.astype(wanted)).all())
+        return False
     return wanted.kind not in "US" and np.can_cast(values.dtype, wanted, "same_kind")
 
 

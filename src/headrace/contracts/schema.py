@@ -8,16 +8,24 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from headrace import _hooks
 from headrace._arguments import check_names
-from headrace._numbers import find_present, take_present
 from headrace.contracts.feature import Feature
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged
 from headrace.errors import NoSuchFeature, SchemaMismatch, Where, did_you_mean
 
-__all__ = ["Schema", "any_width", "check_class_names", "join_even", "join_present"]
+__all__ = [
+    "Schema",
+    "any_width",
+    "check_class_names",
+    "find_present",
+    "join_even",
+    "join_present",
+    "take_present",
+]
 
 SHOWN = 8
 """Features that a summary names."""
@@ -219,6 +227,25 @@ def any_width(schema: Schema, names: Iterable[str] | None = None) -> Schema:
             for name, feature in schema.items()
         }
     )
+
+
+def find_present(column: Any) -> npt.NDArray[np.int64] | None:
+    """The rows of an object column that hold a value, ``int64 (k,)``. ``None`` if the column holds no optional values, or text without gaps."""
+    if type(column) is not np.ndarray or column.dtype != object or column.ndim != 1 or not len(column):
+        return None
+    is_present = np.fromiter((value is not None for value in column), bool, len(column))
+    is_whole = bool(is_present.all()) and not (
+        isinstance(column[0], (np.generic, np.ndarray)) or hasattr(column[0], "is_text")
+    )
+    return None if is_whole else np.flatnonzero(is_present)
+
+
+def take_present(column: npt.NDArray[Any], rows: npt.NDArray[np.int64], dtype: npt.DTypeLike | None = None) -> Any:
+    """The values in these rows of a column of objects, as a column of their own; of ``dtype`` if there are none."""
+    values = column[rows].tolist()
+    if not values or isinstance(values[0], (str, bytes)):
+        return np.array(values, dtype if not values else object)
+    return np.stack(values) if len({np.shape(value) for value in values}) == 1 else values
 
 
 def join_present(column: Any, name: str) -> Any:

@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace import _hooks, _native
-from headrace._arguments import check_offsets, check_positions, check_row, list_row_numbers, refuse_rows
+from headrace._arguments import check_offsets, check_positions, check_row, choose_fill, list_row_numbers, refuse_rows
 from headrace._native import list_examples
-from headrace._numbers import choose_fill, join_rows, place_values
+from headrace._numbers import join_rows, place_values
 from headrace.contracts.strings import Strings
 
 __all__ = [
@@ -215,7 +215,7 @@ _PUT_VALUES, _PUT_OFFSETS = (getattr(Ragged, name).__set__ for name in ("values"
 
 
 def pad_rows(rows: Ragged, length: int, fill: Any) -> Any:
-    """``(n, length, *inner)``: rows cut to a length, or followed by ``fill`` up to it, see :func:`~headrace._numbers.choose_fill`."""
+    """``(n, length, *inner)``: rows cut to a length, or followed by ``fill`` up to it, see :func:`~headrace._arguments.choose_fill`."""
     values: Any = rows.values
     if holds_numbers(rows):
         filling = np.full((1, *values.shape[1:]), choose_fill(values, fill), values.dtype)
@@ -237,10 +237,10 @@ def holds_numbers(rows: Ragged) -> bool:
 
 
 def join(columns: Sequence[Any]) -> Any:
-    """Columns of several batches, end to end: a list of rows if not only the first axis of these differs."""
-    first = columns[0]
+    """Columns of several batches, end to end: a list of rows if not only the first axis of these differs. One is returned uncopied."""
     if len(columns) == 1:
-        return first
+        return columns[0]
+    first = columns[0]
     if isinstance(first, list) or any(isinstance(column, list) for column in columns):
         return [row for column in columns for row in column]
     if isinstance(first, Ragged) or any(isinstance(column, Ragged) for column in columns):
@@ -389,7 +389,7 @@ def without_objects(values: npt.NDArray[Any]) -> npt.NDArray[Any] | Strings:
 def _as_ragged(column: Any) -> Ragged:
     """A column of equal rows as a ragged one."""
     length = column.shape[1] if column.ndim > 1 else 1
-    return Ragged(column.reshape(-1, *column.shape[2:]), np.arange(len(column) + 1, dtype=np.int64) * length)
+    return Ragged(column.reshape(len(column) * length, *column.shape[2:]), np.arange(len(column) + 1) * length)
 
 
 def _vstack(columns: Sequence[Any]) -> tuple[Any, Any, Any]:

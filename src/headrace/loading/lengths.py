@@ -10,8 +10,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from headrace._arguments import check_choice, check_integer, list_feature_names
-from headrace._numbers import choose_fill, place_values
+from headrace._arguments import check_choice, check_integer, choose_fill, list_feature_names
+from headrace._numbers import place_values
 from headrace.contracts.values import LONG, Batch, Indices, Ragged, pad_rows, take_rows
 from headrace.errors import NoSuchFeature, SchemaMismatch, UnsupportedData, Where, did_you_mean
 from headrace.sources.tables import ragged_rows

@@ -1,4 +1,4 @@
-"""A whole source in memory: as one matrix and its labels, as a frame or a table; and a column as its values end to end."""
+"""A whole source in memory: as one matrix and its labels, as a frame or a table; and a column as its values end to end, whose times are compared."""
 
 from __future__ import annotations
 
@@ -23,7 +23,17 @@ if TYPE_CHECKING:  # for editors: callers of these functions have the package
     import pyarrow as pa
     from scipy.sparse import csr_array
 
-__all__ = ["count_characters", "flatten", "read_all", "to_arrow", "to_csr", "to_numpy", "to_pandas", "to_polars"]
+__all__ = [
+    "compare_times",
+    "count_characters",
+    "flatten",
+    "read_all",
+    "to_arrow",
+    "to_csr",
+    "to_numpy",
+    "to_pandas",
+    "to_polars",
+]
 
 LABEL = "label"
 VALUES = "values"
@@ -33,6 +43,9 @@ FIRST_OF_MORE = 0x80
 """The first byte of a character of several bytes is no less."""
 COUNTED_BYTES = 1 << 18
 """Text whose characters are counted together."""
+UNITS = ("Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as")
+"""Of times, the longest first."""
+CALENDAR = UNITS[:2]
 
 
 class HoldsNode(Protocol):
@@ -240,3 +253,26 @@ def count_characters(texts: Strings) -> npt.NDArray[np.int64]:
             counts[begin:end] = np.diff(before[ends[begin : end + 1] - ends[begin]])
         begin = end
     return counts
+
+
+def compare_times(left: Any, right: Any) -> npt.NDArray[np.float64]:
+    """Below 0 where the left is earlier, above 0 where it is later, NaN where one is missing.
+
+    NumPy compares in the finer unit, where far times overflow. In the coarser one nothing does.
+
+    Raises:
+        TypeError: They are not two times or two durations, or have no units in common.
+    """
+    if left.dtype.kind != right.dtype.kind:
+        raise TypeError("one is a time, the other is not, and a time is written as text, as in '2026-01-31'")
+    (unit, count), (other_unit, other_count) = np.datetime_data(left.dtype), np.datetime_data(right.dtype)
+    if not {unit, other_unit} <= set(UNITS):
+        raise TypeError("one has no unit")
+    if left.dtype.kind == "m" and (unit in CALENDAR) != (other_unit in CALENDAR):
+        raise TypeError("years and months have no fixed length")
+    if (UNITS.index(unit), -count) < (UNITS.index(other_unit), -other_count):
+        return -compare_times(right, left)
+    coarse = left.astype(right.dtype)
+    order = (coarse > right).astype(np.float64) - (coarse < right)
+    order = np.where((order == 0) & (coarse.astype(left.dtype) != left), 1.0, order)
+    return np.where(np.isnat(left) | np.isnat(right), np.nan, order)

@@ -1,85 +1,39 @@
-"""From examples to a batch, and from a batch to its rows; and copies of examples."""
+"""From examples to a batch, and from a batch to its rows."""
 
 from __future__ import annotations
 
-import copy
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from numpy.exceptions import DTypePromotionError
 
-from headrace._numbers import MASKED, align, fill_masked, find_present, is_safe, is_unchanged, to_array
+from headrace._numbers import MASKED, align, fill_masked, is_safe, is_unchanged, refuse_dtypes, to_arrays
 from headrace.contracts.feature import Feature
 from headrace.contracts.protocols import InnerExamples
-from headrace.contracts.schema import Schema
+from headrace.contracts.schema import Schema, find_present
 from headrace.contracts.strings import Strings
-from headrace.contracts.values import Batch, Example, Ragged, columns_of, join, stack_plain, without_objects
+from headrace.contracts.values import Batch, Example, Ragged, columns_of, join, stack_plain, take_rows, without_objects
 from headrace.errors import SchemaMismatch, Where
 
-__all__ = ["check_kinds", "copy_example", "row", "schema_of", "stack", "stack_values"]
+__all__ = ["BUFFERS", "check_kinds", "row", "schema_of", "stack", "stack_values", "to_bytes"]
 
-CONSTANT = frozenset(
-    {bool, int, float, complex, str, bytes, type(None)}
-    | {kind for kind in np.sctypeDict.values() if kind is not np.void}
-)
-"""Types whose values never change."""
 BUFFERS = frozenset({bytearray, memoryview})
 """Bytes that NumPy would take for numbers."""
 UINT8 = np.dtype(np.uint8)
 
 
-def copy_example(example: Example) -> dict[str, Any]:
-    """A copy of an example that later changes to its arrays, lists and dict do not reach.
-
-    Callers may fill one buffer again and again, and generators may change the dict that they yielded.
-    """
-    return {
-        name: value
-        if (kind := type(value)) in CONSTANT
-        else value.copy()  # here, to save a call for each array
-        if kind is np.ndarray and not value.dtype.hasobject
-        else _copy_value(value)
-        for name, value in example.items()
-    }
-
-
-def _copy_value(value: Any) -> Any:
-    kind = type(value)
-    if kind is np.ndarray:
-        return value.copy() if not value.dtype.hasobject else copy.deepcopy(value)
-    if kind is list or kind is tuple:
-        return _copy_items(value)
-    if kind is Ragged:
-        return Ragged.trust(_copy_value(value.values), _copy_value(value.offsets))
-    if kind is Strings:
-        return value.take(np.arange(len(value)))
-    if isinstance(value, (bytes, str, InnerExamples)):  # of which some have a buffer, too
-        return value
-    # Arrays of other libraries, asked by their type: an image would compute the attribute.
-    if any(hasattr(kind, name) for name in ("__array__", "__array_interface__", "tocsr")):
-        found = getattr(value, "clone", None) or getattr(value, "copy", None)  # of PyTorch and Polars; of most others
-        return value if found is None else found()
-    try:
-        return np.array(memoryview(value)) if kind not in BUFFERS else _to_bytes(value)
-    except (TypeError, ValueError):  # what is none of these either is refused where it is looked at
-        return _copy_items(value) if isinstance(value, (Sequence, deque)) else value
-
-
-def _to_bytes(value: Any) -> Any:
+def to_bytes(value: Any) -> Any:
     """The bytes of a buffer, also in lists; anything else as it is."""
     if isinstance(value, bytearray) or (isinstance(value, memoryview) and value.format == "B" and value.ndim == 1):
         return bytes(value)
     if not isinstance(value, (list, tuple)):
         return np.array(value) if isinstance(value, memoryview) else value
-    made = list(map(_to_bytes, value))
+    made = list(map(to_bytes, value))
     return made if any(one is not other for one, other in zip(made, value, strict=True)) else value
-
-
-def _copy_items(items: Iterable[Any]) -> list[Any]:
-    return list(items) if CONSTANT.issuperset(map(type, items)) else [_copy_value(item) for item in items]
 
 
 def row(batch: Batch, index: int) -> dict[str, Any]:
@@ -130,7 +84,7 @@ def stack_values(values: list[Any], name: str, *, may_lack: bool = False) -> Any
 def _stack_others(values: list[Any], name: str, *, may_lack: bool) -> Any:
     first, types = values[0], set(map(type, values))
     if not BUFFERS.isdisjoint(types):
-        values = list(map(_to_bytes, values))
+        values = list(map(to_bytes, values))
         first, types = values[0], set(map(type, values))
     if may_lack and type(None) in types:
         return _stack_present(values, name)
@@ -151,7 +105,7 @@ def _stack_others(values: list[Any], name: str, *, may_lack: bool) -> Any:
         return _nest(values, name)
     if hasattr(first, "tocsr"):
         _check_all(values, lambda value: hasattr(value, "tocsr"), name)
-        return join([value.reshape((1, -1)).tocsr() for value in values])
+        return _join_copies([value.reshape((1, -1)).tocsr() for value in values])
     return _stack_arrays(values, types, name)
 
 
@@ -191,21 +145,32 @@ def _stack_arrays(values: list[Any], types: set[type], name: str) -> Any:
         raise _array_error(values, name, error) from error
     dtypes = {array.dtype for array in arrays}
     if UINT8 in dtypes and not types.isdisjoint({list, tuple}):  # lists of buffers: those of integers are int64
-        made = list(map(_to_bytes, values))
+        made = list(map(to_bytes, values))
         if any(one is not other for one, other in zip(made, values, strict=True)):
             return stack_values(made, name)
-    if len(dtypes) > 1 and any(dtype.kind in "mM" for dtype in dtypes):
-        _check_all(values, lambda value: np.asarray(value).dtype.kind in "mM", name)
-    if any(dtype.kind == "O" for dtype in dtypes):
-        arrays = [_naming(to_array, value, name, at) for at, value in enumerate(values)]
+    kinds, has_safe = {dtype.kind for dtype in dtypes}, is_safe(types, dtypes)
+    if not has_safe and kinds & {"m", "M", "O"}:
+        arrays = _naming(partial(to_arrays, made=arrays), values, name)
+    if len(dtypes) > 1 and kinds & {"m", "M"}:
+        _check_times(arrays, values, name)
     column = _join(arrays, dtypes, values, name)
     flat = column.values if isinstance(column, Ragged) else column
-    if is_safe(types, dtypes) or isinstance(flat, Strings):
+    if has_safe or isinstance(flat, Strings):
         return column
     if isinstance(flat, np.ndarray) and is_unchanged(flat, arrays):
         return column
-    arrays = _naming(align, [_naming(to_array, value, name, at) for at, value in enumerate(values)], name)
+    arrays = _naming(lambda rows: align(to_arrays(rows)), values, name)
     return _join(arrays, {array.dtype for array in arrays}, values, name)
+
+
+def _check_times(arrays: list[npt.NDArray[Any]], values: list[Any], name: str) -> None:
+    """Refuse numbers beside times, durations beside points in time, and times that no unit holds."""
+    filled = [at for at, array in enumerate(arrays) if array.size]
+    for at in filled:
+        one, other = arrays[filled[0]].dtype.kind, arrays[at].dtype.kind
+        if one != other and not {one, other}.isdisjoint("mM"):
+            raise _kind_error(at, name, values[filled[0]], values[at])
+    _naming(align, arrays, name)
 
 
 def _array_error(values: list[Any], name: str, error: Exception) -> SchemaMismatch:
@@ -238,9 +203,13 @@ def _join(arrays: list[npt.NDArray[Any]], dtypes: set[np.dtype[Any]], values: li
         is_plain = (
             not arrays[0].ndim and len(dtypes) == 1 and arrays[0].dtype.isnative and not arrays[0].dtype.hasobject
         )
-        return np.array(arrays, arrays[0].dtype) if is_plain else without_objects(np.stack(arrays))
+        try:
+            return np.array(arrays, arrays[0].dtype) if is_plain else without_objects(np.stack(arrays))
+        except DTypePromotionError:
+            _naming(refuse_dtypes, arrays, name)
+            raise
     if all(array.ndim for array in arrays) and len({array.shape[1:] for array in arrays if len(array)}) <= 1:
-        return Ragged.from_list(arrays if len(dtypes) == 1 else list(_naming(align, arrays, name)))
+        return _naming(Ragged.from_list, arrays if len(dtypes) == 1 else list(_naming(align, arrays, name)), name)
     _check_axes(arrays, name)
     return values
 
@@ -309,7 +278,7 @@ def _kind_of(value: Any) -> str:
     if isinstance(value, InnerExamples) or hasattr(value, "tocsr"):
         return "steps of an episode" if isinstance(value, InnerExamples) else "sparse rows"
     kind = np.asarray(value).dtype.kind
-    return {"U": "text", "S": "bytes", "O": "objects", "M": "times", "m": "times"}.get(kind, "numbers")
+    return {"U": "text", "S": "bytes", "O": "objects", "M": "times", "m": "durations"}.get(kind, "numbers")
 
 
 def _stack_strings(rows: list[Strings], name: str) -> Any:
@@ -328,7 +297,17 @@ def _nest(rows: list[Any], name: str) -> Ragged:
     """Rows of rows."""
     if not all(isinstance(row, Ragged) for row in rows) or len({row.dtype for row in rows}) > 1:
         return _nest_lists(rows, name)
-    return Ragged(join(rows), np.cumsum([0, *map(len, rows)], dtype=np.int64))
+    return Ragged(_join_copies(rows), np.cumsum([0, *map(len, rows)], dtype=np.int64))
+
+
+def _join_copies(columns: Sequence[Any]) -> Any:
+    """Columns end to end, in memory of their own: a single one would not be copied, nor would arrays in lists."""
+    joined = inner = join(columns)
+    while isinstance(inner, Ragged):
+        inner = inner.values
+    if len(columns) > 1 and not isinstance(inner, list):
+        return joined
+    return joined.copy() if hasattr(joined, "tocsr") else take_rows(joined, np.arange(len(joined)))
 
 
 def _nest_lists(rows: list[Any], name: str) -> Ragged:

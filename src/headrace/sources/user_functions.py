@@ -25,6 +25,7 @@ from headrace.sources.node import (
 )
 from headrace.sources.stacking import stack_values
 from headrace.sources.tables import find_object, object_error
+from headrace.sources.views import copy_value
 
 __all__ = [
     "Mapped",
@@ -159,7 +160,7 @@ class UserFunction:
                 found=str(list(names)),
                 hint="Name them with text, as in {'label': value}.",
             )
-        return {name: _separate(column) if type(column) is list else column for name, column in stacked.items()}
+        return {name: _copy_rows(column) if type(column) is list else column for name, column in stacked.items()}
 
     def _check_gaps(self, made: Batch, lacks_value: Callable[[int], bool]) -> None:
         for name, column in made.items():
@@ -256,19 +257,9 @@ def rows_with_gaps(batch: Batch) -> Callable[[int], bool]:
     return has_gap
 
 
-def _separate(values: list[Any]) -> list[Any]:
-    """Values of which no two share memory: only columns of several shapes are not copied when they are stacked. Who changes a row of a
-    batch changes no other row.
-    """
-    seen: set[int] = set()
-    separate = []
-    for value in values:
-        owner = value
-        while isinstance(owner, np.ndarray) and isinstance(owner.base, np.ndarray):
-            owner = owner.base
-        separate.append(value.copy() if id(owner) in seen and isinstance(value, np.ndarray) else value)
-        seen.add(id(owner))
-    return separate
+def _copy_rows(rows: list[Any]) -> list[Any]:
+    """Rows of several shapes in memory of their own: only they are not copied when they are stacked, and the function may keep them."""
+    return [copy_value(row) for row in rows]
 
 
 def found_instead(made: object) -> str:

@@ -1,15 +1,19 @@
-"""Nodes made from another node: some of the examples, some of the features."""
+"""Nodes made from another node: some of the examples, some of the features. And copies of examples."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import copy
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from headrace.contracts.protocols import InnerExamples
 from headrace.contracts.random_keys import RandomKeys, read_batch
 from headrace.contracts.schema import Schema
-from headrace.contracts.values import Batch, Example, Indices
+from headrace.contracts.strings import Strings
+from headrace.contracts.values import Batch, Example, Indices, Ragged
 from headrace.errors import SchemaMismatch, Where
 from headrace.sources.node import (
     Node,
@@ -22,14 +26,23 @@ from headrace.sources.node import (
     stored_bytes,
     stream,
 )
+from headrace.sources.stacking import BUFFERS, to_bytes
 
 __all__ = [
     "Chosen",
     "Selected",
     "check_names",
+    "copy_example",
+    "copy_value",
     "keep_features",
     "rename_features",
 ]
+
+CONSTANT = frozenset(
+    {bool, int, float, complex, str, bytes, type(None)}
+    | {kind for kind in np.sctypeDict.values() if kind is not np.void}
+)
+"""Types whose values never change."""
 
 
 def compose(outer: range | Indices, inner: range | Indices) -> range | Indices:
@@ -209,3 +222,45 @@ def rename_features(node: Node, names: Mapping[str, str]) -> Node:
             )
         found[new] = name
     return Selected(node, found)
+
+
+def copy_example(example: Example) -> dict[str, Any]:
+    """A copy of an example that later changes to its arrays, lists and dict do not reach.
+
+    Callers may fill one buffer again and again, and generators may change the dict that they yielded.
+    """
+    return {
+        name: value
+        if (kind := type(value)) in CONSTANT
+        else value.copy()  # here, to save a call for each array
+        if kind is np.ndarray and not value.dtype.hasobject
+        else copy_value(value)
+        for name, value in example.items()
+    }
+
+
+def copy_value(value: Any) -> Any:
+    """A copy of a value that later changes to its arrays and lists do not reach; what never changes, and what cannot be copied, as it is."""
+    kind = type(value)
+    if kind is np.ndarray:
+        return value.copy() if not value.dtype.hasobject else copy.deepcopy(value)
+    if kind is list or kind is tuple:
+        return _copy_items(value)
+    if kind is Ragged:
+        return Ragged.trust(copy_value(value.values), copy_value(value.offsets))
+    if kind is Strings:
+        return value.take(np.arange(len(value)))
+    if isinstance(value, (bytes, str, InnerExamples)):  # of which some have a buffer, too
+        return value
+    # Arrays of other libraries, asked by their type: an image would compute the attribute.
+    if any(hasattr(kind, name) for name in ("__array__", "__array_interface__", "tocsr")):
+        found = getattr(value, "clone", None) or getattr(value, "copy", None)  # of PyTorch and Polars; of most others
+        return value if found is None else found()
+    try:
+        return np.array(memoryview(value)) if kind not in BUFFERS else to_bytes(value)
+    except (TypeError, ValueError):  # what is none of these either is refused where it is looked at
+        return _copy_items(value) if isinstance(value, (Sequence, deque)) else value
+
+
+def _copy_items(items: Iterable[Any]) -> list[Any]:
+    return list(items) if CONSTANT.issuperset(map(type, items)) else [copy_value(item) for item in items]

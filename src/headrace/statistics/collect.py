@@ -13,10 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace import _hooks
-from headrace._numbers import find_present, take_present
 from headrace.contracts.feature import Feature
 from headrace.contracts.protocols import SizeEstimate
-from headrace.contracts.schema import Schema
+from headrace.contracts.schema import Schema, find_present, take_present
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch, Indices, Ragged, bytes_of
 from headrace.io.system import usable_cores

@@ -41,8 +41,8 @@ from headrace.writing.distributed.folder import build_indexes, example_bytes, ru
 from headrace.writing.distributed.store import StoreRun
 from headrace.writing.distributed.unit_writer import UnitWriter, write_units
 from headrace.writing.engines import EngineTask, On, TaskEngine, Threads, cores_of, open_engine
-from headrace.writing.fitting import FeatureLoss, convert_to_fit
-from headrace.writing.sinks import check_features, codec_for, make_storable, refuse_without_features
+from headrace.writing.fitting import FeatureLoss, convert_to_fit, make_storable
+from headrace.writing.sinks import check_features, codec_for, refuse_without_features
 from headrace.writing.target import Target, check_replaceable, named_files, refuse_inputs
 from headrace.writing.units import WorkFolder, finish, finish_abandoned, join_units
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,18 +13,27 @@ import numpy.typing as npt
 from headrace.codecs.example.codec import ExampleCodec
 from headrace.codecs.infer import RawCodec
 from headrace.codecs.sagemaker_record.codec import SageMakerRecordCodec
-from headrace.contracts.feature import Feature
+from headrace.contracts.feature import SEVERAL_KINDS, Feature
+from headrace.contracts.images import ImageOptions
 from headrace.contracts.records import Misfit
 from headrace.contracts.schema import Schema, any_width, join_present
 from headrace.contracts.values import Batch, Indices, Ragged
 from headrace.errors import SchemaMismatch, UnsupportedData, Where
 from headrace.formats.registry import format_named
 from headrace.formats.table.base import find_steps
-from headrace.sources.node import Node, narrow
+from headrace.sources.decoded import DecodedNode
+from headrace.sources.node import Node, narrow, walk
 from headrace.sources.source import Source
-from headrace.writing.sinks import batches_of, codec_for, settle_schema
+from headrace.writing.sinks import PIXEL_FORMATS, batches_of, codec_for, settle_schema
 
-__all__ = ["FeatureLoss", "convert_to_fit", "find_misfits", "fit_text"]
+__all__ = [
+    "FeatureLoss",
+    "check_stored_images",
+    "convert_to_fit",
+    "find_misfits",
+    "fit_text",
+    "make_storable",
+]
 
 STEPS = 4  # sparse to dense, times to integers, wide to narrow ones
 
@@ -287,3 +297,63 @@ def _changes(column: Any, cast: Any) -> npt.NDArray[np.bool_]:
     if column.dtype.kind == "f":
         same |= np.isnan(back) & np.isnan(column)
     return ~np.atleast_1d(same)
+
+
+def make_storable(source: Source, format: str) -> tuple[Source, tuple[str, ...]]:
+    """The source as a format stores it: with pixels in formats of numbers, else with encoded images.
+
+    So images are copied from file to file unchanged, however lossy their encoding. Options that change their pixels are left out then, with a
+    warning, and so are the channels and the depth that a given schema says.
+
+    Returns:
+        The source, and a sentence for each feature whose options are left out.
+    """
+    if format in PIXEL_FORMATS:
+        return source, ()
+    encoded = source.encoded()
+    kept = {id(node) for node in walk(encoded.node)}  # such as those below a map, which takes pixels
+    undone = [node for node in walk(source.node) if isinstance(node, DecodedNode) and id(node) not in kept]
+    lost = [(name, each) for node in undone for name in node.options if (each := _undone(node, name)) is not None]
+    for name, each in lost:
+        warnings.warn(
+            f"{format} gets the stored images of {name!r}, without {each!r}. source.map(dict) writes the arrays that the options "
+            "make; source.encoded() says that the stored images are meant, and is written without this warning.",
+            stacklevel=3,
+        )
+    return encoded, tuple(f"{name!r} is stored as before {each!r}" for name, each in lost)
+
+
+def _undone(node: DecodedNode, name: str) -> ImageOptions | Feature | None:
+    """The options, or the feature of a given schema, by which the pixels of a feature are others than those of the stored images."""
+    options, given = node.options[name], node.given.get(name)
+    if options.oriented or not options.is_plain:
+        return options
+    if options.channels is None and given is None:
+        return None
+    plain = DecodedNode(node.parent, {name: ImageOptions(any_size=True)}, {}, {name: node.stored[name]}).schema[name]
+    was, now = ((each.dtype, each.shape[-1]) for each in (plain, node.schema[name]))
+    if None in (was[1], now[1]) or was == now:
+        return None
+    return options if given is None else given
+
+
+def check_stored_images(source: Source, encoded: Source, schema: Schema) -> None:
+    """Check that a schema to write says of images that are copied what they are.
+
+    Raises:
+        SchemaMismatch: It says another encoding, size or number of channels.
+    """
+    for name, wanted in schema.items():
+        stored = encoded.schema.get(name)
+        if not wanted.is_image or stored is None or stored.encoding is None or not stored.is_text:
+            continue
+        is_other = SEVERAL_KINDS not in (wanted.encoding, stored.encoding) and wanted.encoding != stored.encoding
+        found = source.schema[name]
+        axes = zip(found.shape, wanted.shape, strict=False) if found.is_image else ()
+        if is_other or any(None not in pair and len(set(pair)) > 1 for pair in axes):
+            raise SchemaMismatch(
+                Where(feature=name),
+                expected=f"images as the schema to write says: {wanted!r}",
+                found=f"{found!r}, whose stored images are copied",
+                hint="Arrays of pixels, such as those of source.map(dict), are encoded as the schema says. Without schema=, images stay as they are.",
+            )

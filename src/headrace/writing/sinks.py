@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterator, Mapping
 from itertools import chain, islice
 from typing import Any, TypeAlias
@@ -17,30 +16,26 @@ from headrace.codecs.infer import RawCodec
 from headrace.codecs.sagemaker_record.codec import SageMakerRecordCodec
 from headrace.codecs.values import refuse_missing
 from headrace.contracts.csv import CSV
-from headrace.contracts.feature import SEVERAL_KINDS, USER_DEFINED, Feature
-from headrace.contracts.images import ImageOptions
+from headrace.contracts.feature import USER_DEFINED
 from headrace.contracts.protocols import KnowsSizes, RowSizer, defines
 from headrace.contracts.records import BatchWriter, RecordWriter
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Ragged, size_of
-from headrace.errors import SchemaMismatch, UnsupportedData, Where
+from headrace.errors import DataError, SchemaMismatch, UnsupportedData, Where
 from headrace.formats.registry import format_named
 from headrace.io.paths import PathLike
-from headrace.sources.decoded import DecodedNode
-from headrace.sources.node import walk
 from headrace.sources.operations.joining import widen
 from headrace.sources.source import Source
 
 __all__ = [
+    "PIXEL_FORMATS",
     "CheckingSink",
     "EncodingSink",
     "RecordCodec",
     "batches_of",
     "check_features",
-    "check_stored_images",
     "codec_for",
     "encoders_of",
-    "make_storable",
     "open_sink",
     "open_writer",
     "refuse_without_features",
@@ -105,19 +100,28 @@ class EncodingSink:
     Args:
         inner: Takes the batches with encoded images.
         encoders: For some features; the others are passed unchanged.
+        path: Of the file, for messages.
     """
 
-    def __init__(self, inner: BatchWriter, encoders: Mapping[str, ImageEncoder]) -> None:
+    def __init__(self, inner: BatchWriter, encoders: Mapping[str, ImageEncoder], path: str) -> None:
         self.inner = inner
         self.encoders = encoders
         self.count: int = 0
+        self._path = path
 
     def write_batch(self, batch: Mapping[str, Any], n: int, /) -> None:
-        """Encode and pass on."""
+        """Encode and pass on.
+
+        Raises:
+            SchemaMismatch: An image does not fit its feature. The error names the number of its example in this file.
+        """
         columns = dict(batch)
         for name, encoder in self.encoders.items():
             column = np.empty(n, object)
-            column[:] = [encoder.encoded(batch[name][row], self.count + row) for row in range(n)]
+            try:
+                column[:] = [encoder.encoded(batch[name][row], self.count + row) for row in range(n)]
+            except SchemaMismatch as error:
+                raise error.relocated(Where(path=self._path)) from error
             columns[name] = column
         self.inner.write_batch(columns, n)
         self.count += n
@@ -179,14 +183,38 @@ PIXEL_FORMATS = ("npy", "npz")
 
 
 class RecordSink:
-    """Encodes batches by a codec and writes framed records."""
+    """Encodes batches by a codec and writes framed records. Errors name the number of the example in this file, and the path."""
 
-    def __init__(self, writer: RecordWriter, codec: RecordCodec) -> None:
+    def __init__(self, writer: RecordWriter, codec: RecordCodec, path: str) -> None:
         self.writer = writer
         self.codec = codec
+        self.count: int = 0
+        self._path = path
 
     def write_batch(self, batch: Mapping[str, Any], n: int, /) -> None:
-        self.writer.write_block(*self.codec.encode_batch(batch, n, self.writer.head, self.writer.tail))
+        try:
+            block = self._encode(batch, n)
+        except DataError as error:
+            row = self._find_row(batch, n, error) if error.where.record is None else error.where.record
+            record = None if row is None else self.count + row
+            raise error.relocated(Where(path=self._path, record=record)) from error
+        self.writer.write_block(*block)
+        self.count += n
+
+    def _encode(self, batch: Mapping[str, Any], n: int) -> Any:
+        return self.codec.encode_batch(batch, n, self.writer.head, self.writer.tail)
+
+    def _find_row(self, batch: Mapping[str, Any], n: int, error: DataError) -> int | None:
+        """The first row that alone makes the same error as the batch; ``None`` if all rows or none do: it is not about one."""
+        rows = [row for row in range(n) if self._fault_of(slice_rows(batch, row, row + 1)) == error.found]
+        return rows[0] if rows and (len(rows) < n or n == 1) else None
+
+    def _fault_of(self, batch: Mapping[str, Any]) -> str | None:
+        try:
+            self._encode(batch, 1)
+        except DataError as error:
+            return error.found
+        return None
 
     def close(self) -> None:
         self.writer.close()
@@ -214,12 +242,12 @@ def open_sink(
     if found.name not in PIXEL_FORMATS and (encoders := encoders_of(schema)):
         stored = Schema({name: feature.stored for name, feature in schema.items()})
         inner = open_sink(path, format, compression, stored, codec=codec, first=first, joined=joined)
-        return EncodingSink(inner, encoders)
+        return EncodingSink(inner, encoders, str(path))
     sink = found.joined_writer if joined and found.sink is not None else found.sink
     check_features(schema, path, found.name)
     if sink is None or (codec == "raw" and found.writer is not None):
         encoder = codec_for(schema, codec, found.name)  # first: what it refuses leaves no file
-        return RecordSink(open_writer(path, found.name, compression, joined=joined), encoder)
+        return RecordSink(open_writer(path, found.name, compression, joined=joined), encoder, str(path))
     if codec is not None:
         raise UnsupportedData(
             Where(path=str(path)), expected="no codec for a format that holds columns", found=repr(codec)
@@ -304,66 +332,6 @@ def open_writer(path: PathLike, format: str, compression: str, *, joined: bool =
             Where(path=str(path)), expected="a format of records", found=format, hint="Use headrace.write."
         )
     return writer(path, compression=compression)
-
-
-def make_storable(source: Source, format: str) -> tuple[Source, tuple[str, ...]]:
-    """The source as a format stores it: with pixels in formats of numbers, else with encoded images.
-
-    So images are copied from file to file unchanged, however lossy their encoding. Options that change their pixels are left out then, with a
-    warning, and so are the channels and the depth that a given schema says.
-
-    Returns:
-        The source, and a sentence for each feature whose options are left out.
-    """
-    if format in PIXEL_FORMATS:
-        return source, ()
-    encoded = source.encoded()
-    kept = {id(node) for node in walk(encoded.node)}  # such as those below a map, which takes pixels
-    undone = [node for node in walk(source.node) if isinstance(node, DecodedNode) and id(node) not in kept]
-    lost = [(name, each) for node in undone for name in node.options if (each := _undone(node, name)) is not None]
-    for name, each in lost:
-        warnings.warn(
-            f"{format} gets the stored images of {name!r}, without {each!r}. source.map(dict) writes the arrays that the options "
-            "make; source.encoded() says that the stored images are meant, and is written without this warning.",
-            stacklevel=3,
-        )
-    return encoded, tuple(f"{name!r} is stored as before {each!r}" for name, each in lost)
-
-
-def _undone(node: DecodedNode, name: str) -> ImageOptions | Feature | None:
-    """The options, or the feature of a given schema, by which the pixels of a feature are others than those of the stored images."""
-    options, given = node.options[name], node.given.get(name)
-    if options.oriented or not options.is_plain:
-        return options
-    if options.channels is None and given is None:
-        return None
-    plain = DecodedNode(node.parent, {name: ImageOptions(any_size=True)}, {}, {name: node.stored[name]}).schema[name]
-    was, now = ((each.dtype, each.shape[-1]) for each in (plain, node.schema[name]))
-    if None in (was[1], now[1]) or was == now:
-        return None
-    return options if given is None else given
-
-
-def check_stored_images(source: Source, encoded: Source, schema: Schema) -> None:
-    """Check that a schema to write says of images that are copied what they are.
-
-    Raises:
-        SchemaMismatch: It says another encoding, size or number of channels.
-    """
-    for name, wanted in schema.items():
-        stored = encoded.schema.get(name)
-        if not wanted.is_image or stored is None or stored.encoding is None or not stored.is_text:
-            continue
-        is_other = SEVERAL_KINDS not in (wanted.encoding, stored.encoding) and wanted.encoding != stored.encoding
-        found = source.schema[name]
-        axes = zip(found.shape, wanted.shape, strict=False) if found.is_image else ()
-        if is_other or any(None not in pair and len(set(pair)) > 1 for pair in axes):
-            raise SchemaMismatch(
-                Where(feature=name),
-                expected=f"images as the schema to write says: {wanted!r}",
-                found=f"{found!r}, whose stored images are copied",
-                hint="Arrays of pixels, such as those of source.map(dict), are encoded as the schema says. Without schema=, images stay as they are.",
-            )
 
 
 def rows_of(batch: Mapping[str, Any]) -> int:

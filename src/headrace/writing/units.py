@@ -63,7 +63,7 @@ class Unit:
         path: A file in the work folder.
         target: The name of the new file that it becomes a part of.
         start, stop: Its examples.
-        first: Whether the new file begins with it.
+        begin: The first example of the new file.
         joined: Whether it is all units of the new file, written as if they were joined.
     """
 
@@ -71,7 +71,7 @@ class Unit:
     target: str
     start: int
     stop: int
-    first: bool = True
+    begin: int
     joined: bool = False
 
 
@@ -101,7 +101,7 @@ class PlannedFile:
     def at_once(self) -> Unit:
         """All units as one, at the place where they would be joined."""
         first, last = self.units[0], self.units[-1]
-        return Unit(Path(self.whole), self.path, first.start, last.stop, joined=len(self.units) > 1)
+        return Unit(Path(self.whole), self.path, first.start, last.stop, first.begin, joined=len(self.units) > 1)
 
 
 class WorkFolder:
@@ -180,8 +180,7 @@ class WorkFolder:
         path, (start, stop) = self.target.paths[number], self.target.bound(number, self.n)
         starts = range(start, stop, self.step) or (start,)
         units = tuple(
-            Unit(self.path / f"{number:05d}-{at:012d}", path, at, min(at + self.step, stop), at == start)
-            for at in starts
+            Unit(self.path / f"{number:05d}-{at:012d}", path, at, min(at + self.step, stop), start) for at in starts
         )
         return PlannedFile(number, path, units, self.target.format, str(self.path / f"{number:05d}-whole"))
 

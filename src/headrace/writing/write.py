@@ -18,12 +18,11 @@ from headrace.formats.table.base import find_steps, refuse_misfits
 from headrace.io.progress import Progress
 from headrace.io.write.pending import DeferredRenames
 from headrace.sources.source import Source
-from headrace.sources.stacking import copy_example, schema_of
-from headrace.writing.fitting import fit_text
+from headrace.sources.stacking import schema_of
+from headrace.sources.views import copy_example
+from headrace.writing.fitting import check_stored_images, fit_text, make_storable
 from headrace.writing.sinks import (
     batches_of,
-    check_stored_images,
-    make_storable,
     open_writer,
     rows_of,
     settle_schema,

@@ -24,8 +24,9 @@ from headrace.formats.registry import format_named
 from headrace.io.write.atomic import Closing
 from headrace.io.write.pending import DeferredRenames
 from headrace.sources.source import Source
-from headrace.sources.stacking import copy_example, schema_of, stack
+from headrace.sources.stacking import schema_of, stack
 from headrace.sources.tables import as_columns
+from headrace.sources.views import copy_example
 from headrace.writing.fitting import fit_text
 from headrace.writing.sinks import bytes_of, open_sink, refuse_without_features, rows_of, slice_rows
 from headrace.writing.target import Target
@@ -199,7 +200,7 @@ class Writer(Closing):
                 try:
                     self._put(batch, len(waiting))
                 except SchemaMismatch as error:
-                    named = _name_example(error, waiting, self.schema or {}, first)
+                    named = _name_example(error, waiting, self.schema or {}, first, is_one=len(self._sinks) == 1)
                     if named is error:
                         raise
                     raise named from error
@@ -266,9 +267,11 @@ def _stack(examples: Sequence[Example], first: int) -> Batch:
 
 
 def _name_example(
-    error: SchemaMismatch, examples: Sequence[Example], schema: Mapping[str, Feature], first: int
+    error: SchemaMismatch, examples: Sequence[Example], schema: Mapping[str, Feature], first: int, *, is_one: bool
 ) -> SchemaMismatch:
-    """An error about a column of integers, with the number and the value of the first example that does not fit: one float makes all floats."""
+    """An error about a column of integers, with the number and the value of the first example that does not fit: one float makes all floats.
+    The file is left out if it is not the only one: the number is that among all examples.
+    """
     name = error.where.feature
     if name is None or name not in schema or schema[name].encoding or schema[name].numpy_dtype.kind not in "iu":
         return error
@@ -279,7 +282,7 @@ def _name_example(
         except ValueError:  # lists of different lengths
             return error
         if values.size and (values.dtype.kind not in "biu" or not _is_within(values, dtype)):
-            where = replace(error.where, record=first + at)
+            where = replace(error.where, record=first + at, path=error.where.path if is_one else None)
             hint = error.hint or "Convert it, or give a schema in which all values fit."
             return SchemaMismatch(
                 where, expected=f"{dtype} values", found=" ".join(repr(example[name]).split())[:60], hint=hint

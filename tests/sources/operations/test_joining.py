@@ -15,6 +15,13 @@ def source(values):
     return hr.ColumnSource({"x": values})
 
 
+def test_times_of_units_that_have_none_in_common_are_refused():
+    for one, other in (("M8[D]", "M8[as]"), ("m8[Y]", "m8[D]")):
+        first, second = (hr.ColumnSource({"x": np.ones(1, dtype)}) for dtype in (one, other))
+        with pytest.raises(hr.SchemaMismatch, match="as in the first source, found Feature.*'x'"):
+            first.concat(second)
+
+
 @pytest.mark.parametrize(
     ("first", "second", "dtype"),
     [

@@ -359,8 +359,9 @@ def fail_at(place):
             hr.SchemaMismatch,
             r"numbers, as before, found str 'a' - at record 1, feature 'x'",
         ),
-        (lambda: 3, None, TypeError, "not iterable"),
         (3, None, TypeError, "function must be a function"),
+        (lambda: None, None, TypeError, "function must return or yield examples, got None: is a return missing"),
+        (lambda: 3, None, TypeError, "function must return or yield examples, got int 3"),
     ],
 )
 def test_generators_that_fail_leave_nothing(function, schema, error, message):

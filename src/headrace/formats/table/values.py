@@ -141,8 +141,11 @@ def convert_to_fit(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArra
         limits = np.iinfo(dtype)
         is_within = not values.size or (int(values.min()) >= limits.min and int(values.max()) <= limits.max)
         return values.astype(dtype) if is_within else None
-    with np.errstate(all="ignore"):
-        converted = values.astype(dtype)
+    try:
+        with np.errstate(all="ignore"):
+            converted = values.astype(dtype)
+    except OverflowError:  # days in attoseconds
+        return None
     # NumPy also calls large integers safe as floats, and far times safe in finer units.
     is_wider = kind not in "iumM" and np.can_cast(values.dtype, dtype)
     return converted if is_wider or kept_mask(values, converted).all() else None

@@ -11,13 +11,13 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from headrace._numbers import MOST_EXACT, compare_times, find_present, take_present
+from headrace._numbers import MOST_EXACT
 from headrace.contracts.feature import Feature
-from headrace.contracts.schema import Schema
+from headrace.contracts.schema import Schema, find_present, take_present
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Batch
 from headrace.errors import did_you_mean
-from headrace.sources.matrices import count_characters, flatten
+from headrace.sources.matrices import compare_times, count_characters, flatten
 
 __all__ = [
     "COMPARISONS",

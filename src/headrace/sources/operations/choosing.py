@@ -14,12 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace._arguments import check_flag, check_integer
-from headrace._numbers import find_present, take_present
 from headrace.contracts.feature import Feature
 from headrace.contracts.protocols import PicksRows
 from headrace.contracts.random_keys import RandomKeys
 from headrace.contracts.records import is_table
-from headrace.contracts.schema import Schema
+from headrace.contracts.schema import Schema, find_present, take_present
 from headrace.contracts.values import Batch, Example, Indices
 from headrace.errors import UnsupportedData, Where
 from headrace.io.system import cached_property
@@ -35,9 +34,9 @@ from headrace.sources.node import (
     records_below,
     walk,
 )
-from headrace.sources.stacking import copy_example, stack
+from headrace.sources.stacking import stack
 from headrace.sources.user_functions import UserFunction
-from headrace.sources.views import Chosen, keep_features
+from headrace.sources.views import Chosen, copy_example, keep_features
 
 __all__ = [
     "Filtered",

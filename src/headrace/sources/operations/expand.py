@@ -31,10 +31,9 @@ from headrace.sources.node import (
     stored_bytes,
     stream,
 )
-from headrace.sources.stacking import copy_example
 from headrace.sources.tables import ragged_rows
 from headrace.sources.user_functions import UserFunction, found_instead, keep_dtypes, rows_with_gaps
-from headrace.sources.views import keep_features
+from headrace.sources.views import copy_example, keep_features
 
 __all__ = ["FeatureWindows", "FlatMapped", "Windows", "make_windows", "read_keyed", "read_lengths"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -24,8 +25,10 @@ from headrace.io.system import discard_folder
 from headrace.io.write.pending import remove_abandoned, temporary_name
 from headrace.sources.operations.stored import StoredNode, check_key, store_once
 from headrace.sources.source import Source
-from headrace.sources.stacking import copy_example, stack
+from headrace.sources.stacking import stack
 from headrace.sources.tables import ragged_rows
+from headrace.sources.user_functions import found_instead
+from headrace.sources.views import copy_example
 
 __all__ = ["from_generator"]
 
@@ -50,6 +53,7 @@ def from_generator(
             source cannot be pickled.
 
     Raises:
+        TypeError: ``function`` is none, or returns something else.
         SchemaMismatch: An example does not fit the schema, or has other features than the first; nothing is left behind.
         UnsupportedData: A feature cannot be stored: objects, steps of episodes.
 
@@ -84,7 +88,10 @@ def _blocks(function: Callable[[], Iterable[Any]], schema: Schema | None) -> Ite
     def convert(some: list[Example]) -> Batch:
         return stack(some) if schema is None else _as_features(some, schema)
 
-    examples, count = _copies(function()), 0
+    made: Any = function()
+    if not isinstance(made, Iterable) and not hasattr(made, "__getitem__"):
+        raise TypeError(f"function must return or yield examples, got {found_instead(made)}")
+    examples, count = _copies(made), 0
     while block := list(islice(examples, BLOCK)):
         for number, example in enumerate(block, count):
             if schema is not None and set(example) != set(schema):
@@ -200,9 +207,10 @@ def _fit_values(values: Any, feature: Feature, name: str, shape: tuple[int | Non
     kind = values.dtype.kind
     if kind not in "biufcmM" or (kind != wanted.kind and (kind in "mM" or wanted.kind in "mM")):
         raise refuse(found)
-    with np.errstate(all="ignore"):
+    changed = np.ones(values.shape, bool)
+    with np.errstate(all="ignore"), suppress(OverflowError):  # days in attoseconds
         cast = values.astype(wanted)
-    changed = ~kept_mask(values, cast)
+        changed = ~kept_mask(values, cast)
     if changed.any():
         at = int(np.argmax(changed.reshape(len(values), -1).any(axis=1)))
         raise refuse(f"{values[at]!r:.60}", at)

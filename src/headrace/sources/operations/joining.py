@@ -62,7 +62,10 @@ def _join(name: str, features: Sequence[Feature]) -> Feature:
         if (_kind(joined), joined.sparse, len(joined.shape)) != (_kind(other), other.sparse, len(other.shape)):
             raise _mismatch_error(name, joined, other)
         if joined.dtype != other.dtype and _kind(joined) not in ("str", "bytes"):
-            dtype = np.result_type(joined.numpy_dtype, other.numpy_dtype)
+            try:
+                dtype = np.result_type(joined.numpy_dtype, other.numpy_dtype)
+            except (TypeError, OverflowError):  # durations in months and in days, times in days and in attoseconds
+                raise _mismatch_error(name, joined, other) from None
             if dtype.kind == "f" and joined.numpy_dtype.kind in "iu" and other.numpy_dtype.kind in "iu":
                 raise _mismatch_error(name, joined, other)  # NumPy takes floats for uint64 beside signed integers
             joined = _with_dtype(joined, dtype)

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from headrace._numbers import compare_times, exact_mask
+from headrace._numbers import exact_mask
 from headrace.contracts.strings import Strings
 from headrace.contracts.values import Ragged
+from headrace.sources.matrices import compare_times
 from headrace.sources.views import keep_features
 from headrace.viewer.dataset import ShownDataset
 from headrace.viewer.display.cells import CellPlace, large_cell, small_cell

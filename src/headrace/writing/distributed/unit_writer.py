@@ -68,14 +68,15 @@ class UnitWriter:
         self.__dict__.update(state, source=state["source"].source)
 
     def write(self, unit: Unit) -> None:
-        """Write one unit. Errors name the file that it becomes a part of."""
+        """Write one unit. Errors name the file that it becomes a part of, and the number of the example in that."""
         path = unit.path if self.work is None else _own_path(unit.path, self.work)
         try:
             (self._write_raw if self.raw else self._write_examples)(unit, path)
         except DataError as error:
             if error.where.path != str(path):
                 raise
-            raise error.relocated(Where(path=unit.target)) from error  # not the hidden file that becomes a part of it
+            record = None if error.where.record is None else unit.start - unit.begin + error.where.record
+            raise error.relocated(Where(path=unit.target, record=record)) from error  # not the hidden file
         if self.work is not None:
             _hand_over(path, unit.path, self.work)
 
@@ -112,7 +113,7 @@ class UnitWriter:
             target.compression,
             self.schema,
             codec=self.codec,
-            first=unit.first,
+            first=unit.start == unit.begin,
             joined=unit.joined,
         )
         with contextlib.ExitStack() as stack:
