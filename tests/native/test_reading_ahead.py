@@ -224,17 +224,22 @@ def test_few_descriptors_are_enough(tmp_path, threads):
         evict(path)
         names.append(os.fsencode(path))
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    highest = os.dup(0)
-    os.close(highest)
+
+    def lower():
+        free = [os.dup(0) for _ in range(6)]
+        for fd in free:
+            os.close(fd)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(free), hard))  # five are left
+
+    all_have_read = threading.Barrier(threads, action=lower)
 
     def read(number):
         _native.has_read_from_disk()
         assert (tmp_path / f"{number}").read_bytes()
+        all_have_read.wait()
         return _native.read_files(names, b"", PAGE)
 
     with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(len, [b""] * threads))
-        resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 5 * threads, hard))
         try:
             found = list(pool.map(read, range(threads)))
         finally:

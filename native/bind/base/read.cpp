@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <fcntl.h>
 #include <string>
@@ -12,6 +13,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
+#include <thread>
 #include <unistd.h>
 #include <utility>
 
@@ -227,6 +229,22 @@ class OpenFiles {
         return true;
     }
 
+    void give_back() noexcept {
+        held.fetch_sub(1);
+        --count_;
+    }
+
+    /// Opens a file. If none can be opened because threads have theirs open ahead, waits for them: they close them
+    /// soon.
+    [[nodiscard]] static int open_after(const char* path) noexcept {
+        int fd = open_file(path);
+        for (int tries = 0; (fd == -EMFILE || fd == -ENFILE) && held.load() > 0 && tries < 5000; ++tries) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            fd = open_file(path);
+        }
+        return fd;
+    }
+
   private:
     static inline std::atomic<std::uint64_t> held{0};
     std::uint64_t count_ = 0;
@@ -262,14 +280,18 @@ nb::tuple read_files(nb::list paths, nb::bytes head, std::size_t size) {
                 for (std::uint64_t requested = 0; opened < end && requested < most_requested && ahead.take();
                      requested += whole) {
                     const int fd = fds[opened - begin] = open_file(names[opened]);
-                    if (fd == -EMFILE || fd == -ENFILE) break; // Those that are open are read and closed first.
+                    if (fd == -EMFILE || fd == -ENFILE) { // Those that are open are read and closed first.
+                        ahead.give_back();
+                        break;
+                    }
                     if (fd >= 0 && whole != 0) request(fd, 0, whole);
                     ++opened;
                 }
             for (std::size_t i = begin; i < end; ++i) {
-                const int fd = i < opened ? fds[i - begin] : open_file(names[i]);
+                const int fd = i < opened ? fds[i - begin] : OpenFiles::open_after(names[i]);
                 const std::int64_t status = fd < 0 ? -fd : read_file(fd, first, block.data() + i * size, size, spare);
                 if (fd >= 0) close(fd);
+                if (i < opened) ahead.give_back();
                 std::memcpy(outcome.data() + i * sizeof status, &status, sizeof status);
             }
         }
