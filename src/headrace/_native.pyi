@@ -189,6 +189,11 @@ class AdjacentPlaces:
 
     def __init__(self) -> None: ...
 
+    def read_whole(self, most: int) -> None:
+        """
+        From now on, files up to this size are read completely when their first missing page is touched; 0: none.
+        """
+
 class MappedFile:
     """A file's bytes as read-only memory, through the buffer protocol."""
 

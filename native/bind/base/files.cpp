@@ -361,7 +361,10 @@ PyType_Slot slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(get_buffer)}, {
 void register_files(nb::module_& module) {
     nb::class_<AdjacentPlaces>(module, "AdjacentPlaces",
                                "Where the files of one set are mapped: each on the pages behind the one before.")
-        .def(nb::init<>());
+        .def(nb::init<>())
+        .def("read_whole", &AdjacentPlaces::read_whole, nb::arg("most"),
+             "From now on, files up to this size are read completely when their first missing page is touched; 0: "
+             "none.");
     nb::class_<Mapping>(module, "MappedFile", nb::type_slots(slots),
                         "A file's bytes as read-only memory, through the buffer protocol.")
         .def(nb::init<int, std::optional<std::size_t>, nb::str, nb::str, bool, AdjacentPlaces*>(), nb::arg("fd"),

@@ -232,6 +232,7 @@ MappedFile::MappedFile(int fd, std::size_t size, FileId id, std::string name, st
     if (at == MAP_FAILED && errno == ENODEV) at = mmap(place, size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (at == MAP_FAILED) throw std::system_error(errno, std::generic_category());
     data_ = static_cast<std::byte*>(at);
+    if (among != nullptr && among->reads_whole(size)) expect_all();
     {
         const Locked locked(lock);
         by_address->emplace(data_, this);
@@ -244,7 +245,8 @@ MappedFile::MappedFile(int fd, std::size_t size, FileId id, std::string name, st
     // Touching the end of a large file that is on a disk would read megabytes around it. This reads two pages, which
     // also hold the block whose checksum is part of the file's signature.
     std::byte end[8192];
-    if (size > (std::size_t{128} << 10)) (void)!pread(fd, end, sizeof end, static_cast<off_t>(size - sizeof end));
+    if (size > (std::size_t{128} << 10) && !expects_all_.load(std::memory_order_relaxed))
+        (void)!pread(fd, end, sizeof end, static_cast<off_t>(size - sizeof end));
     const volatile std::byte* const page = data_ + (size - 1) / page_bytes * page_bytes;
     for (probe_ = data_ + size - 1; probe_ != page && *probe_ == std::byte{0};) --probe_;
     probed_ = *probe_;

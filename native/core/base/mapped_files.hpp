@@ -23,7 +23,14 @@ class AdjacentPlaces {
     /// another place.
     [[nodiscard]] void* next(std::size_t size) noexcept;
 
+    /// From now on, files up to this size are read completely when their first missing page is touched; 0: none.
+    void read_whole(std::size_t most) noexcept { whole_bytes_.store(most, std::memory_order_relaxed); }
+    [[nodiscard]] bool reads_whole(std::size_t size) const noexcept {
+        return size <= whole_bytes_.load(std::memory_order_relaxed);
+    }
+
   private:
+    std::atomic<std::size_t> whole_bytes_{0};
     std::atomic<std::uintptr_t> next_{0}; ///< 0: none has been looked for.
 };
 
@@ -47,7 +54,7 @@ class MappedFile {
     [[nodiscard]] bool holds(const std::byte* at) const noexcept { return at >= data_ && at < data_ + size_; }
 
     /// Tells the system that all of the file will be read, or only small parts here and there. At first it expects
-    /// neither.
+    /// neither, except where a set has small files read whole.
     void expect_all() const noexcept;
     void expect_scattered_reads(bool scattered) const noexcept;
 

@@ -351,6 +351,24 @@ void the_system_is_told_what_will_be_read() {
     check(sum(mapped) == file.size());
 }
 
+void small_files_of_a_set_are_read_whole() {
+    AdjacentPlaces places;
+    const auto maps_for_large_pages = [&](std::size_t pages, AdjacentPlaces* among) {
+        const File file(pages);
+        const MappedFile mapped(file.fd, file.size(), file.id(), "name", file.name, false, among);
+        check(sum(mapped) == file.size());
+        return has_flag(mapped, " hg ", pages <= 2 && among != nullptr && among->reads_whole(file.size()));
+    };
+    check(!maps_for_large_pages(1, &places));
+    places.read_whole(2 * page);
+    check(places.reads_whole(2 * page) && !places.reads_whole(2 * page + 1));
+    check(maps_for_large_pages(2, &places));
+    check(!maps_for_large_pages(3, &places));
+    check(!maps_for_large_pages(2, nullptr));
+    places.read_whole(0);
+    check(!maps_for_large_pages(1, &places));
+}
+
 void files_of_a_set_lie_behind_each_other() {
 #ifdef __linux__ // Elsewhere it is only a wish.
     AdjacentPlaces places, others;
@@ -415,6 +433,7 @@ int main() {
     many_threads();
     addresses();
     the_system_is_told_what_will_be_read();
+    small_files_of_a_set_are_read_whole();
     files_of_a_set_lie_behind_each_other();
     without_a_guard_the_process_ends();
 }

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from tests.reference import tfrecord as reference
 
+import headrace as hr
 from headrace import _native
 from headrace.errors import CorruptRecord
 from headrace.formats.index import build as index_build
@@ -177,3 +178,25 @@ def test_damage_is_that_of_the_first_file_wherever_files_are_scanned(tmp_path, m
     with pytest.raises(CorruptRecord) as raised:
         build_index(TFRecordFraming(), FileSet(paths))
     assert raised.value.where.path == paths[3]
+
+
+@pytest.mark.skipif(not _native.HAS_MAPPED_FILE, reason="no mmap on this platform")
+def test_small_files_are_read_whole_while_they_are_indexed(tmp_path, monkeypatch):
+    """Not when a set is opened whose index is kept: its length would read all of it. Nor in sets that do not fit."""
+    asked = []
+
+    class Places(_native.AdjacentPlaces):
+        def read_whole(self, most):
+            asked.append(most)
+            super().read_whole(most)
+
+    monkeypatch.setattr(_native, "AdjacentPlaces", Places)
+    hr.write(f"{tmp_path}/x.tfrecord@5", {"a": np.arange(100)})
+    for path, expected in (("x.tfrecord@5", [index_build.WHOLE_BYTES, 0]), ("x.tfrecord@5", [])):
+        assert len(hr.open(f"{tmp_path}/{path}")) == 100
+        assert asked == expected
+        asked.clear()
+    hr.write(f"{tmp_path}/y.tfrecord@5", {"a": np.arange(100)})
+    monkeypatch.setattr(FileSet, "worth_mapping", lambda *_: False)
+    assert len(hr.open(f"{tmp_path}/y.tfrecord@5")) == 100
+    assert set(asked) <= {0}

@@ -132,6 +132,9 @@ def _build(
     framing: Framing, files: FileSet, *, on_corrupt: OnCorrupt, kept: RecordIndex | None, show: bool = True
 ) -> _Built | None:
     """Like :func:`build_index`; ``None`` if nothing has changed since ``kept``."""
+    places = files.places if kept is None else None
+    if places is not None and files.worth_mapping(sum(size for size, *_ in files.versions.local.values())):
+        places.read_whole(WHOLE_BYTES)  # since all of them will be; large files gain nothing
     signatures = _signatures(files)
     stale = [
         number
@@ -148,8 +151,7 @@ def _build(
         Progress("indexing", total, "bytes", show=show) as bar,
         ThreadPool(min(MOST_THREADS, cores)) as pool,
     ):
-        whole_bytes = WHOLE_BYTES if len(stale) > 1 and files.worth_mapping(total) else 0
-        jobs = {n: _Job(framing, files, n, signatures[n], on_corrupt, bar, kept_bytes, whole_bytes) for n in stale}
+        jobs = {n: _Job(framing, files, n, signatures[n], on_corrupt, bar, kept_bytes) for n in stale}
         scans = _Scans(pool, cores)
         try:
             for job in jobs.values():
@@ -158,6 +160,8 @@ def _build(
         except BaseException:
             pool.shutdown(wait=True, cancel_futures=True)
             raise
+    if places is not None:
+        places.read_whole(0)
     return _Built([file for file, _, _ in found], [starts for _, starts, _ in found], [sums for _, _, sums in found])
 
 
@@ -241,9 +245,8 @@ class _Job:
         on_corrupt: OnCorrupt,
         bar: Progress,
         kept_bytes: int,
-        whole_bytes: int,
     ) -> None:
-        self._framing, self._kept_bytes, self._whole_bytes = framing, kept_bytes, whole_bytes
+        self._framing, self._kept_bytes = framing, kept_bytes
         self._files, self._number = files, number
         self._signature = signature
         self._skip = on_corrupt == "skip"
@@ -279,8 +282,6 @@ class _Job:
         content = self._files.stream(self._number) if self._remote else self._files.content(self._number)
         if self._skip or not isinstance(content, MappedFile):
             return self._in_order(content)
-        if content.size <= self._whole_bytes:
-            content.expect_all()  # of a small file; large ones gain nothing
         starts = Starts()
         self._chain(content, self._begin(content), content.size, starts, sums=True)
         if content.fault is not None:

@@ -65,7 +65,7 @@ class FileSet:
         # No lock: single operations on a dict are atomic, and another thread could hold a lock during a fork.
         self.is_remote: bool = any("://" in path and is_url(path) for path in self.paths)  # some of them
         self._mapped: dict[int, MappedFile] = {}
-        self._places = _native.AdjacentPlaces() if len(self.paths) > 1 and _native.HAS_MAPPED_FILE else None
+        self.places = _native.AdjacentPlaces() if len(self.paths) > 1 and _native.HAS_MAPPED_FILE else None
         self._whole: _native.Buffers | None = None  # all of them, once all are mapped: passing a thousand takes time
         self._wrappers: dict[int, Compression] = {}
         self._open = Descriptors()
@@ -92,7 +92,7 @@ class FileSet:
         if found is None and self.is_remote and is_url(self.paths[number]):
             found = self._wrappers[number] = self._look(self.paths[number], self.remote(number).head)
         if found is None:
-            file = MappedFile(self.paths[number], expected=self.versions.of(number), among=self._places)
+            file = MappedFile(self.paths[number], expected=self.versions.of(number), among=self.places)
             found = self._wrappers[number] = self._look(file.path, bytes(file.read(0, HEAD_BYTES)))
             if found == "none":
                 self._keep(number, file)
@@ -354,7 +354,7 @@ class FileSet:
             )
         expected = self.versions.of(number)
         if wrapper == "none":
-            return MappedFile(self.paths[number], expected=expected, among=self._places)
+            return MappedFile(self.paths[number], expected=expected, among=self.places)
         return inflate_file(self.paths[number], wrapper, expected=expected)
 
     def _look(self, path: str, head: bytes) -> Compression:
