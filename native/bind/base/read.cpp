@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstring>
 #include <fcntl.h>
+#include <pthread.h>
 #include <string>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -221,6 +222,8 @@ class OpenFiles {
 
     /// Takes one more, if one is left.
     [[nodiscard]] bool take() noexcept {
+        // The threads that hold some are not in a child.
+        [[maybe_unused]] static const int registered = pthread_atfork(nullptr, nullptr, [] { held.store(0); });
         rlimit limit{};
         const bool is_known = getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
         if (is_known && held.load() >= limit.rlim_cur / 8) return false;

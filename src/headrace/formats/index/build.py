@@ -132,7 +132,7 @@ def _build(
     framing: Framing, files: FileSet, *, on_corrupt: OnCorrupt, kept: RecordIndex | None, show: bool = True
 ) -> _Built | None:
     """Like :func:`build_index`; ``None`` if nothing has changed since ``kept``."""
-    places = files.places if kept is None else None
+    places = files.places if kept is None and files.versions.local else None
     if places is not None and files.worth_mapping(sum(size for size, *_ in files.versions.local.values())):
         places.read_whole(WHOLE_BYTES)  # since all of them will be; large files gain nothing
     signatures = _signatures(files)

@@ -88,7 +88,7 @@ class NpyRecords(FileTable):
 
     format = "npy"
     prefers_streaming = False
-    _read_rows = 0  # here and there; see expect
+    _read_rows = 0  # here and there; see prepare
 
     @cached_property
     def _layout(self) -> RowLayout:
@@ -174,7 +174,7 @@ class NpyRecords(FileTable):
             return np.zeros((0, *layout.row_shape), layout.dtype)
         try:
             if not self._files.expects_all:
-                self.expect(indices)
+                self.prepare(indices)
             if self._stored_rows is not None:
                 return self._stored_rows.take(indices)
             if layout.stored is None:
@@ -190,7 +190,7 @@ class NpyRecords(FileTable):
         check_text(rows, lambda row: self.where(int(indices[row])))
         return rows
 
-    def expect(self, indices: Indices | None = None) -> None:
+    def prepare(self, indices: Indices | None = None) -> None:
         """Prepare for reading these rows (``None``: rows in order). The rest is expected once a share of all has been read. Before,
         large parts around each row would be read for nothing, so rows are requested one by one.
         """
@@ -358,12 +358,12 @@ class _RowReader:
     def one(self) -> Callable[[int, int], Batch]:
         """What gives the rows of a single batch, from the first up to another one."""
         if self._of is not None:
-            self._of.expect()
+            self._of.prepare()
         return self._rows.run
 
     def __call__(self, indices: Indices) -> Batch:
         if self._of is not None:
-            self._of.expect(indices)
+            self._of.prepare(indices)
         return self._rows.batch(indices)
 
     def run(self, first: int, stop: int, size: int) -> list[tuple[int, Batch]]:

@@ -35,7 +35,8 @@ __all__ = ["NativeColumns", "codecs_of", "read_codecs"]
 CODECS = ("none", "snappy", "gzip", "lzo", "brotli", "lz4", "zstd", "lz4_raw")
 BEGIN, SIZE, LEVELS, ROWS, CODEC, TYPE, REPETITIONS, DEFINITIONS = range(8)
 """What the numbers of a column in a row group are."""
-MOST_READERS, MOST_GROUPS = 1024, 8  # Several threads may read several row groups at once.
+MOST_READERS = 1024
+MOST_GROUPS = 3  # Of wide tables, readers for so many row groups, which threads may read at once. Each holds a page.
 MOST_LEVEL = 7
 UNITS = {"ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 """Of points in time: their names in Parquet."""
@@ -189,6 +190,7 @@ class FilePages:
         self.file: MappedFile = file
         self._footer = footer
         self._chunks = _read_chunk_table(file, footer)
+        self.width: int = 0 if self._chunks is None else self._chunks.shape[1]  # in stored columns
         self._forms: dict[str, ColumnForm | None] = {}
         self._columns: dict[tuple[int, ...], int] = {}
         if like is not None and self._is_like(like):
@@ -376,8 +378,7 @@ class NativeColumns:
                 reader.block = number + 1
                 if part and not part.is_last:
                     self._readers[key] = reader
-        # Without its reader, the next part of a column would begin with all parts before it.
-        drop_oldest(self._readers, max(MOST_READERS, MOST_GROUPS * len(features)))
+        drop_oldest(self._readers, max(MOST_READERS, MOST_GROUPS * pages.width))  # Without, parts begin anew.
 
     def complete(
         self, file: int, leaves: Sequence[Leaf], columns: Batch, decode: Callable[[Sequence[Leaf]], Batch]
