@@ -283,14 +283,14 @@ def test_shards_of_other_types_are_refused(tmp_path):
         hr.open(tmp_path / "*.parquet")
 
 
-def plan_one_by_one(sizes, part):
+def plan_one_by_one(sizes, part, decoded_at_once):
     """Each row group after another, as (first group, groups, rows skipped, rows), and the first row by counting."""
     found, grows, size, numbers = [], False, 0, 0
     for number, (rows, encoded, decoded) in enumerate(sizes):
-        most = min(part * rows // max(encoded, 1), groups.DECODED_BYTES * rows // max(decoded, 1), groups.MOST_ROWS)
+        most = min(part * rows // max(encoded, 1), decoded_at_once * rows // max(decoded, 1), groups.MOST_ROWS)
         most = max(most, rows // groups.MOST_BLOCKS, 1)
         last = found[-1] if found else None
-        is_small = size + encoded <= part and numbers + decoded <= groups.DECODED_BYTES
+        is_small = size + encoded <= part and numbers + decoded <= decoded_at_once
         if grows and is_small and last[3] + rows <= groups.JOINED_ROWS:
             found[-1] = (last[0], last[1] + 1, 0, last[3] + rows)
             size, numbers = size + encoded, numbers + decoded
@@ -313,11 +313,12 @@ def test_blocks_cover_each_row_once(sizes):
     with pytest.MonkeyPatch.context() as patch:
         limits = {"JOINED_ROWS": 60, "PART_BYTES": 1500, "COLUMN_BYTES": 700, "MOST_ROWS": 25, "MOST_BLOCKS": 16}
         limits["DECODED_BYTES"] = 1200
+        limits |= {"MOST_PART_BYTES": 2000, "LEAST_COLUMN_BYTES": 100, "WIDE_PART_BYTES": 3000}
         for name, value in limits.items():
             patch.setattr(groups, name, value)
-        patch.setattr(groups, "MOST_PART_BYTES", 2000)
-        for columns, part in ((1, 1500), (2, 1500), (3, 2000)):
-            assert groups.plan_blocks(7, iter(sizes), columns) == plan_one_by_one(sizes, part)
+        wide = ((20, 2000, 4000), (25, 2500, 5000), (900, 3000, 6000))
+        for columns, part, decoded in ((1, 1500, 1200), (2, 1500, 1200), (3, 2000, 1200), *wide):
+            assert groups.plan_blocks(7, iter(sizes), columns) == plan_one_by_one(sizes, part, decoded)
 
 
 @given(

@@ -49,13 +49,14 @@ PART_BYTES = 4 << 20
 COLUMN_BYTES = 256 << 10
 """At least so many for each column, because each has a cost, but no more than ``MOST_PART_BYTES`` in all."""
 MOST_PART_BYTES = 16 << 20
+LEAST_COLUMN_BYTES, WIDE_PART_BYTES = 32 << 10, 64 << 20
+"""At least so many for each column of wide tables, up to so many in all (twice as many decoded): smaller parts save nothing, as readers hold pages."""
 NUMBER_SIZES = (1, 4, 8, 12, 4, 8, 0, 0)
 """Bytes of a decoded value of each physical type; 0 for text and bytes."""
 DECODED_BYTES = 64 << 20
 """At most so much of numbers, which may be stored in far less: a column of zeros in a few bytes."""
 MOST_ROWS = 1 << 17
-MOST_BLOCKS = 1 << 16
-"""In one row group."""
+MOST_BLOCKS = 1 << 16  # in one row group
 JOINED_ROWS = 1 << 15
 DIVIDED_BYTES = 1 << 20
 """Blocks of more are decoded by several threads."""
@@ -217,19 +218,21 @@ def plan_blocks(file: int, sizes: Iterable[GroupSize], columns: int) -> list[Row
         sizes: Of each row group.
         columns: The number of its columns.
     """
-    part = min(max(PART_BYTES, columns * COLUMN_BYTES), MOST_PART_BYTES)
+    wide = min(columns * LEAST_COLUMN_BYTES, WIDE_PART_BYTES)
+    part = max(min(max(PART_BYTES, columns * COLUMN_BYTES), MOST_PART_BYTES), wide)
+    most_decoded = max(DECODED_BYTES, 2 * wide)
     blocks: list[RowBlock] = []
     # Of the block that grows: its first row and row group, how many of those, its rows and bytes.
     first = begin = groups = joined = size = numbers = 0
     for number, (rows, encoded, decoded) in enumerate(sizes):
-        is_small = size + encoded <= part and numbers + decoded <= DECODED_BYTES
+        is_small = size + encoded <= part and numbers + decoded <= most_decoded
         if groups and is_small and joined + rows <= JOINED_ROWS:
             groups, joined, size, numbers = groups + 1, joined + rows, size + encoded, numbers + decoded
             continue
         if groups:
             blocks.append(RowBlock(file, begin, groups, first, 0, joined))
         first, begin, groups, joined, size, numbers = first + joined, number, 1, rows, encoded, decoded
-        most = min(MOST_ROWS, part * rows // max(encoded, 1), DECODED_BYTES * rows // max(decoded, 1))
+        most = min(MOST_ROWS, part * rows // max(encoded, 1), most_decoded * rows // max(decoded, 1))
         most = max(most, rows // MOST_BLOCKS, 1)  # A damaged count does not make a list without end.
         if 2 * rows > 3 * most:
             starts = range(0, rows, most)
