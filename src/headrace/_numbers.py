@@ -127,12 +127,8 @@ def fill_masked(value: Any, at: int | None = None) -> Any:
     if not isinstance(value, np.ma.MaskedArray):
         return value
     if np.ma.is_masked(value) and value.dtype.kind != "f":
-        raise SchemaMismatch(
-            Where(record=at),
-            expected="values",
-            found=f"masked ones of {value.dtype}",
-            hint="Fill them first, with array.filled(...).",
-        )
+        found, hint = f"masked ones of {value.dtype}", "Fill them first, with array.filled(...)."
+        raise SchemaMismatch(Where(record=at), expected="values", found=found, hint=hint)
     return value.filled(np.nan) if np.ma.is_masked(value) else value.filled()
 
 
@@ -143,8 +139,7 @@ def join_rows(rows: Sequence[Any], dtype: npt.DTypeLike | None) -> tuple[npt.NDA
 
     Raises:
         SchemaMismatch: ``dtype`` is None, and no dtype holds all numbers, or rows mix numbers, text and bytes. Or ``dtype`` does not hold a
-            value (only floats may be rounded). Or no unit holds all times. Or values are masked that are no floats. ``where.record`` is
-            the row.
+            value (only floats may be rounded), or no unit all times. Or values are masked that are no floats. ``where.record`` is the row.
     """
     types = set(map(type, rows))
     if types & MASKED:
@@ -194,7 +189,12 @@ def _convert(row: Any, dtype: np.dtype[Any], at: int) -> npt.NDArray[Any]:
     if array.dtype == dtype:
         return array
     if not array.size or array.dtype.kind not in {"S": "SU", "U": "SU", "m": "mM", "M": "mM"}.get(dtype.kind, "biufc"):
-        return np.asarray(row, dtype)  # NumPy converts it, or refuses it
+        found = np.asarray(row, dtype)  # NumPy converts it, or refuses it
+        if dtype.kind in "mM" and array.dtype.kind in "SUO":  # but changes times that this unit does not hold
+            for item in array.reshape(-1).tolist():
+                if not isinstance(item, (int, np.generic)):
+                    _convert(np.asarray(item, f"{dtype.kind}8"), dtype, at)
+        return found
     is_real = array.dtype.kind == "c" and dtype.kind != "c"
     found, kept = array, np.zeros(array.shape, bool)
     with np.errstate(all="ignore"), suppress(OverflowError):  # days in attoseconds
