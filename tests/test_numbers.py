@@ -148,12 +148,17 @@ def test_times_that_a_dtype_does_not_hold(value, dtype):
         (dt.timedelta(days=300_000), "m8[ns]"),
         ("2020-01-01T00:00:00.5", "M8[s]"),
         (dt.datetime(2020, 1, 1, 12), "M8[D]"),  # noqa: DTZ001 - NumPy has no zones
+        (np.str_("9999-12-31"), "M8[ns]"),
+        (FAR, "M8[ns]"),
+        (SOON + 1, "M8[s]"),
+        (np.timedelta64(300_000, "D"), "m8[ns]"),
     ],
 )
 def test_texts_and_dates_that_a_dtype_does_not_hold(value, dtype):
     """Not even beside one of a finer unit, in which NumPy reads all of a list."""
     fine = "2020-01-01T00:00:00.000000001" if isinstance(value, str) else None
-    for row in ([value], [value, fine], [None, value]):
+    first = dt.timedelta(1) if dtype[0] == "m" else dt.date(2020, 1, 1)
+    for row in ([value], [value, fine], [None, value], [first, value]):
         with pytest.raises(SchemaMismatch, match="values that .* holds, found") as caught:
             Ragged.from_list([[], row], dtype)
         assert caught.value.where.record == 1
@@ -165,7 +170,8 @@ def test_texts_and_dates_that_a_dtype_holds():
     assert np.array_equal(found[[0, 1, 2, 4]], np.array(["2020-01-01", "2020-01-02T03", "2020-01-03", FAR], "M8[s]"))
     assert np.isnat(found[3])
     assert Ragged.from_list([[["2020-01-01"], ["2020-01-02"]]], "M8[D]").values.shape == (2, 1)
-    assert Ragged.from_list([[5, None]], "m8[s]").values[0] == np.timedelta64(5, "s")
+    for five in (5, np.int64(5), np.timedelta64(5, "s")):
+        assert Ragged.from_list([[five, None]], "m8[s]").values[0] == np.timedelta64(5, "s")
     with pytest.raises(ValueError, match='Error parsing datetime string "no"'):
         Ragged.from_list([["no"]], "M8[s]")
 

@@ -192,7 +192,7 @@ def _convert(row: Any, dtype: np.dtype[Any], at: int) -> npt.NDArray[Any]:
         found = np.asarray(row, dtype)  # NumPy converts it, or refuses it
         if dtype.kind in "mM" and array.dtype.kind in "SUO":  # but changes times that this unit does not hold
             for item in array.reshape(-1).tolist():
-                if not isinstance(item, (int, np.generic)):
+                if type(item) in TIMES or not isinstance(item, (int, np.integer, np.bool_)):
                     _convert(np.asarray(item, f"{dtype.kind}8"), dtype, at)
         return found
     is_real = array.dtype.kind == "c" and dtype.kind != "c"
